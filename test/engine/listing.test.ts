@@ -1,5 +1,7 @@
 import { describe, expect, it, onTestFinished, test } from 'vitest'
 import { call, input, Sluice, task } from '../../src/exports/index.ts'
+import { countMatches, Reach, searchJobs } from '../../src/engine/api/find-jobs.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { everyStore } from '../stores.ts'
 
 const stores = await everyStore('pages of jobs')
@@ -35,7 +37,11 @@ describe('pages of jobs', () => {
     expect(all.slice(3)).toEqual(ids)
     expect(all).toHaveLength(10)
     expect(await sluice.jobs.page({ task: 'work.item', limit: 10 })).toMatchObject({ cursor: null })
-    expect(await sluice.jobs.page({ queue: 'none' })).toEqual({ jobs: [], cursor: null })
+    expect(await sluice.jobs.page({ queue: 'none' })).toMatchObject({
+      jobs: [],
+      cursor: null,
+      looked: { complete: true },
+    })
   })
 
   test.each(stores)('on $name find jobs far behind others, and count them', async ({ create }) => {
@@ -57,6 +63,39 @@ describe('pages of jobs', () => {
     expect(counts).toEqual([2, 2_402, 2])
     await expect(sluice.jobs.count({ tag: 'rare' } as never)).rejects.toThrow('did you mean tags?')
     await expect(sluice.jobs.page({ ...filter, tags: ['other'], cursor })).rejects.toThrow('another filter')
+    // A store so slow that the time of a page is over after one part: it says so, and its cursor continues.
+    const slow = { now: 0, monotonicUs: () => (slow.now += 300_000) }
+    const store = await remoteOf(sluice).store()
+    const found = []
+    const places: (number | null)[] = []
+    for (let before: number | undefined; places.length < 10;) {
+      const part = await searchJobs(store, filter, 10, before, new Reach(slow))
+      expect(part.rows).toBeLessThanOrEqual(2_000)
+      found.push(...part.found.map(({ id }) => id))
+      places.push(part.from)
+      if (part.from === null) break
+      before = part.from
+    }
+    expect(found).toEqual([second, first])
+    expect(places.length).toBeGreaterThan(1)
+    expect(places.at(-1)).toBeNull()
+    expect(await countMatches(store, filter, undefined, new Reach(slow))).toMatchObject({
+      found: 0,
+      rows: 1_000,
+      from: expect.any(Number) as number,
+    })
+  })
+
+  test('a search takes at most 200,000 jobs, and fewer if they are slow', () => {
+    const clock = { us: 0, monotonicUs: () => clock.us }
+    const quick = new Reach(clock)
+    for (clock.us = 1; quick.take(16_000) > 0;);
+    expect(quick.rows).toBe(200_000)
+    const slow = new Reach(clock)
+    for (let rows = 1_000, us = clock.us; (rows = slow.take(16_000)) > 0; clock.us += rows * 10)
+      expect(clock.us + rows * 10 - us).toBeLessThanOrEqual(510_000)
+    expect(slow.rows).toBeGreaterThan(30_000)
+    expect(slow.rows).toBeLessThanOrEqual(51_000)
   })
 
   test('of a flow are in its order', async () => {

@@ -56,6 +56,20 @@ describe.each(KINDS)('on $name', (kind) => {
         { metric: 'waitP95', unit: 'ms' },
       ],
     })
+    const used = await m.get('/series?metric=budget,units&limit=crm&key=acme&from=1m&step=10s')
+    const points = (used['series'] as { metric: string; unit: string; points: [number, number][] }[]).map(
+      ({ metric, unit, points: all }) => [metric, unit, all.map(([, value]) => value).filter((value) => value > 0)],
+    )
+    expect([used['budget'], points]).toEqual([
+      1,
+      [
+        ['budget', 'share', [1, 1, 1]],
+        ['units', 'units', [1, 1, 1]],
+      ],
+    ])
+    for (const odd of ['metric=budget', 'metric=budget&limit=crm'])
+      expect([odd, (await m.send('GET', `/series?${odd}`)).status]).toEqual([odd, 400])
+    expect(await m.get('/series?metric=started')).toMatchObject({ budget: null })
     const tasks = (await m.get('/tasks'))['tasks'] as Json[]
     expect(tasks).toMatchObject([
       { task: 'broken', started: 6, failed: 6, failureRate: 1, listed: true },
@@ -65,6 +79,23 @@ describe.each(KINDS)('on $name', (kind) => {
     expect(found['perMinute']).toMatchObject({ started: 10, completed: 4, failed: 6, waited: 2 })
     expect(found['attention']).toMatchObject([{ kind: 'task.failing', subject: { task: 'broken' }, count: 6 }])
     expect(await m.get('/limits/crm')).toMatchObject({ recent: { started: 4, denied: 2 } })
+  })
+
+  test('a limit that all starts wait for needs attention after ten minutes, and the oldest job that waits is named', async () => {
+    const m = await MonitorHarness.open({ store: kind.create(), tasks: [sync] })
+    expect(await m.get('/overview')).toMatchObject({ oldestWaiting: null })
+    // A queue is known from the start of an engine that serves it.
+    expect(await m.get('/queues/mail')).toMatchObject({ name: 'mail', served: true })
+    const jobs = await sync.enqueueMany(Array.from({ length: 90 }, () => ({ tenant: 'acme' })))
+    await m.clock.advance('8m')
+    expect((await m.get('/overview'))['attention']).toEqual([])
+    await m.clock.advance('4m')
+    expect(await m.get('/overview')).toMatchObject({
+      attention: [{ kind: 'limit.full', subject: { limit: 'crm' }, count: 17 }],
+      oldestWaiting: { id: jobs[73]?.id, task: 'sync', queue: 'mail', waitsOn: { limit: 'crm', key: 'acme' } },
+    })
+    await m.clock.advance('13m')
+    expect(await m.get('/overview')).toMatchObject({ attention: [], oldestWaiting: null })
   })
 
   test('older counts are kept in coarser steps, and nothing is lost or doubled on the way', async () => {

@@ -81,7 +81,7 @@ export async function changeMany(
 ): Promise<BulkResult> {
   if (!match) return NO_JOB
   const { store } = hooks
-  const matched = await countMatches(store, match, change)
+  const { found: matched } = await countMatches(store, match, change)
   if (dryRun || matched === 0) return { matched, changed: 0, stopped: false }
   let changed = 0
   const stopped = (): boolean => signal?.aborted === true

@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { fromJsonText, toJsonText } from '../../base/json-value.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
@@ -44,6 +45,7 @@ export type FlowTarget = string | { readonly key: string; readonly workflow?: st
 
 /** The parts that flows need. */
 export interface FlowHooks {
+  readonly clock: Clock
   readonly store: () => Promise<Store>
   /** @throws {SluiceError} `engine.stopped` */
   readonly checkOpen: (what: string) => void

@@ -3,6 +3,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
 import { FILTER_ALIASES, FILTER_FIELDS, type JobFilter, type JobMatch, jobMatch } from '../../jobs/job-filter.ts'
 import type { JobRecord } from '../../jobs/job.ts'
+import type { JobView } from './job-view.ts'
 
 /** The newest jobs that match a filter. */
 export interface JobListQuery extends JobFilter {
@@ -14,6 +15,15 @@ export interface JobListQuery extends JobFilter {
 export interface JobPageQuery extends JobListQuery {
   /** The cursor of the page before; null or absent: the first page. */
   readonly cursor?: string | null
+}
+
+/** A page of jobs. */
+export interface JobPage {
+  readonly jobs: JobView[]
+  /** Null: there is no further page. */
+  readonly cursor: string | null
+  /** The number of jobs that it looked at one by one. `complete: false`: older jobs may match too. */
+  readonly looked: { readonly jobs: number; readonly complete: boolean }
 }
 
 const DEFAULT_LIMIT = 100
@@ -42,9 +52,13 @@ export function jobPage(query: JobPageQuery, what: 'jobs.list' | 'jobs.page' | '
   return { match, limit, place }
 }
 
-/** The cursor of the page behind these jobs. */
-export function cursorAfter(last: JobRecord, filter: JobFilter): string {
-  const place = filter.flow === undefined ? last.seq : (last.flow?.node ?? 0)
+/** The place behind a job: its `seq`, or its node in the flow. */
+export function placeOf(last: JobRecord, { flow }: JobFilter): number {
+  return flow === undefined ? last.seq : (last.flow?.node ?? 0)
+}
+
+/** The cursor of the page behind a place. */
+export function cursorAfter(place: number, filter: JobFilter): string {
   return Buffer.from(`${VERSION}.${place}.${digestOf(filter)}`).toString('base64url')
 }
 

@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/clock.ts'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkInstant } from '../../base/instant.ts'
@@ -12,13 +13,22 @@ import { checkQueue } from '../define/call-options.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { Results } from '../run/results.ts'
 import { BULK_OPTIONS, type BulkHooks, bulkMatch, type BulkOptions, type BulkResult, changeMany } from './bulk.ts'
-import { countMatches, newestJobs } from './find-jobs.ts'
-import { type CheckedPage, cursorAfter, type JobListQuery, type JobPageQuery, jobPage } from './job-page.ts'
+import { countMatches, Reach, type Searched, searchJobs } from './find-jobs.ts'
+import {
+  type CheckedPage,
+  cursorAfter,
+  type JobListQuery,
+  type JobPage,
+  type JobPageQuery,
+  jobPage,
+  placeOf,
+} from './job-page.ts'
 import { type JobExplanation, wordsFor } from './job-explanation.ts'
 import { dateOf, detailedViewOf, type JobView, type JobWithFailures, viewOf } from './job-view.ts'
 import { viewOfOverride } from './override-view.ts'
 
 interface Hooks {
+  readonly clock: Clock
   readonly store: () => Promise<Store>
   /** Aborts a run of this process, or gives it back if it has not begun. */
   readonly cancelRun: (job: string) => Promise<void>
@@ -49,22 +59,28 @@ export class JobsApi {
    */
   async list(query: JobListQuery = {}): Promise<JobView[]> {
     const page = jobPage(query, 'jobs.list')
-    return (await this.#find(page, page.limit)).map(viewOf)
+    return (await this.#find(page, page.limit)).found.map(viewOf)
   }
 
   /**
    * One page of the same list, and the cursor of the next page; null: there is none. A job is on one page at most, even
-   * if jobs are added and deleted meanwhile.
+   * if jobs are added and deleted meanwhile. Without an index one call looks at 200,000 jobs, or for 500 ms: then the
+   * page may have fewer jobs than there are, `looked` says so, and the cursor continues.
    * @param query.cursor the cursor of an earlier page with the same filter
    * @throws {SluiceError} `option.invalid`, also for a cursor that no such page returned
    */
-  async page(query: JobPageQuery = {}): Promise<{ readonly jobs: JobView[]; readonly cursor: string | null }> {
+  async page(query: JobPageQuery = {}): Promise<JobPage> {
     const page = jobPage(query, 'jobs.page')
     const { limit: _, cursor: __, ...filter } = query
-    const found = await this.#find(page, page.limit + 1)
+    const { found, from, rows } = await this.#find(page, page.limit + 1, new Reach(this.#hooks.clock))
     const jobs = found.slice(0, page.limit)
     const last = jobs.at(-1)
-    return { jobs: jobs.map(viewOf), cursor: last && found.length > page.limit ? cursorAfter(last, filter) : null }
+    const next = last && found.length > page.limit ? placeOf(last, filter) : from
+    return {
+      jobs: jobs.map(viewOf),
+      cursor: next === null ? null : cursorAfter(next, filter),
+      looked: { jobs: rows, complete: from === null },
+    }
   }
 
   /**
@@ -83,14 +99,13 @@ export class JobsApi {
    */
   async count(filter: JobFilter = {}): Promise<number> {
     const match = jobMatch(filter, 'jobs.count')
-    return match ? countMatches(await this.#hooks.store(), match) : 0
+    return match ? (await countMatches(await this.#hooks.store(), match)).found : 0
   }
 
-  async #find({ match, place }: CheckedPage, limit: number): Promise<readonly JobRecord[]> {
+  async #find({ match, place }: CheckedPage, limit: number, reach?: Reach): Promise<Searched<readonly JobRecord[]>> {
     const store = await this.#hooks.store()
-    if (!match) return []
-    if (match.flow !== undefined) return store.list({ ...match, limit, ...(place !== null && { afterNode: place }) })
-    return newestJobs(store, match, limit, place ?? undefined)
+    if (!match) return { found: [], rows: 0, from: null }
+    return searchJobs(store, match, limit, place ?? undefined, reach)
   }
 
   async *#iterate(filter: JobFilter): AsyncIterableIterator<JobView> {

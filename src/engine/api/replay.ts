@@ -11,7 +11,8 @@ import { isPath, partitionKey, readPath } from '../../policy/limits/partition-ke
 import type { Policy } from '../../policy/limits/policy.ts'
 import { enforced } from '../../policy/limits/shadow.ts'
 import type { Store } from '../../store/contract/store.ts'
-import { newestJobs } from './find-jobs.ts'
+import { searchJobs } from './find-jobs.ts'
+import { placeOf } from './job-page.ts'
 
 /** The jobs of a replay, and how each would use the policy. */
 export interface ReplayOptions extends Pick<JobFilter, 'until' | 'queue' | 'task' | 'tags' | 'schedule'> {
@@ -66,13 +67,14 @@ export async function replayJobs(
   const arrivals: CheckedArrival[] = []
   let truncated = false
   for (let before: number | undefined; !truncated;) {
-    const jobs = match ? await newestJobs(store, match, PAGE, before) : []
+    const jobs = match ? (await searchJobs(store, match, PAGE, before)).found : []
     for (const job of jobs) {
       if (arrivals.length >= atMost) truncated = true
       else arrivals.push(...arrivalOf(job))
     }
-    before = jobs.at(-1)?.seq
-    if (jobs.length < PAGE) break
+    const last = jobs.at(-1)
+    if (!last || jobs.length < PAGE) break
+    before = placeOf(last, filter)
   }
   // A page has the newest first. Of two that came at one instant the older goes first.
   return { ...replayed(rules, arrivals.toReversed(), runUs), truncated }

@@ -138,7 +138,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
   if (!Array.isArray(options.tasks))
     throw new SluiceError(
       'option.invalid',
-      'tasks of new Sluice is invalid: ${show(options.tasks)}. Expected the list of tasks that it enqueues and runs; it may be empty.',
+      `tasks of new Sluice is invalid: ${show(options.tasks)}. Expected the list of tasks that it enqueues and runs; it may be empty.`,
     )
   if (options.workflows !== undefined && !Array.isArray(options.workflows))
     throw new SluiceError(

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Call } from '../operation.ts'
 import type { FailingTask } from './monitor.ts'
 import type { QueueAnswer } from './queues.ts'
-import { seenBy, seesLimit } from './seen.ts'
+import { onlyKey, seenBy, seesLimit } from './seen.ts'
 
 const KINDS = [
   'task.failing',
@@ -116,6 +116,19 @@ async function ofLimits(call: Call<unknown, unknown, unknown>): Promise<Attentio
         action: pause.until ? 'It ends by itself.' : 'Resume it when its jobs may start.',
         count: waiting,
       })
+  }
+  for (const { limit, started } of await call.server.monitor.fullLimits()) {
+    const waiting = all.find((each) => each.limit.name === limit)?.totals?.waiting ?? 0
+    if (waiting === 0 || !seesLimit(call, limit) || onlyKey(call, limit) !== null) continue
+    const name = seen.name(limit)
+    found.push({
+      kind: 'limit.full',
+      severity: 'info',
+      subject: { limit: name },
+      words: `The limit ${name} has been full for ten minutes: nearly all of its ${started} starts had to wait for it, and ${waiting} jobs wait now.`,
+      action: 'Raise the limit if the other side allows more; what-if says how long the backlog then takes.',
+      count: waiting,
+    })
   }
   const known = new Set(all.map(({ limit }) => limit.name))
   const { value } = await call.server.monitor.throttled.get()

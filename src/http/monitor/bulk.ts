@@ -65,7 +65,7 @@ export const startBulk: Operation = operation({
     const store = await server.remote.store()
     const createdMs = server.clock.now()
     const bound = match && boundedBy(match, createdMs)
-    const total = bound ? await countMatches(store, bound, change) : 0
+    const total = bound ? (await countMatches(store, bound, change)).found : 0
     if (dryRun) return { status: 200, body: { count: total, exact: true }, unchanged: true }
     const { tenant } = seenBy(call)
     const record = await server.monitor.bulks.start({

@@ -160,7 +160,9 @@ export class ChangeFeed {
 
   async #watch(): Promise<void> {
     const store = await this.#remote.store()
-    const stop = store.watch(() => {
+    const stop = store.watch((_change, isOwn) => {
+      // The events of this process have named what it has changed.
+      if (isOwn) return
       this.note('jobs')
       this.note('queues')
       this.note('limits')

@@ -1,21 +1,15 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { countJobs, searchJobs } from './search-jobs.ts'
+import { countMatches, Reach, searchJobs } from '../../engine/api/find-jobs.ts'
+import { placeOf } from '../../engine/api/job-page.ts'
 import { viewOf } from '../../engine/api/job-view.ts'
-import type { JobFilter, JobMatch } from '../../jobs/job-filter.ts'
-import type { JobRecord } from '../../jobs/job.ts'
+import type { JobFilter } from '../../jobs/job-filter.ts'
 import type { Store } from '../../store/contract/store.ts'
-import type { Call, Operation } from '../operation.ts'
+import type { Operation } from '../operation.ts'
 import { invalid } from '../refusal.ts'
 import { JobRow, jobRow } from './job-json.ts'
 import { monitorOperation, TimeOrNull } from './monitor-operation.ts'
 import { filterInQuery, seenMatch } from './seen-jobs.ts'
-
-type AnyCall = Call<unknown, unknown, unknown>
-
-/** A search without an index ends after so many jobs, or so long. */
-const ROWS_AT_MOST = 200_000
-const US_AT_MOST = 500_000
 
 const Text = z.string().optional()
 const FILTER = {
@@ -60,7 +54,8 @@ export const listJobs: Operation = monitorOperation({
     const place = cursor === undefined ? null : readCursor(cursor, filter)
     if (!match) return { jobs: [], cursor: null, looked: { rows: 0, complete: true, until: null } }
     const store = await call.server.remote.store()
-    const { found, rows, from } = await pageOf(call, store, match, size, place)
+    const reach = new Reach(call.server.clock)
+    const { found, rows, from } = await searchJobs(store, match, size + 1, place ?? undefined, reach)
     const shown = found.slice(0, size)
     const last = shown.at(-1)
     const isFull = found.length > size
@@ -88,33 +83,11 @@ export const countTheJobs: Operation = monitorOperation({
   async run(call) {
     const match = seenMatch(call, filterInQuery(call, []))
     if (!match) return { count: 0, exact: true }
-    const { found, from } = await countJobs(await call.server.remote.store(), match, overAfter(call))
+    const reach = new Reach(call.server.clock)
+    const { found, from } = await countMatches(await call.server.remote.store(), match, undefined, reach)
     return { count: found, exact: from === null }
   },
 })
-
-/** The end of a search by time and rows. */
-function overAfter({ server }: AnyCall): (rows: number) => boolean {
-  const beganUs = server.clock.monotonicUs()
-  return (rows) => rows >= ROWS_AT_MOST || server.clock.monotonicUs() - beganUs > US_AT_MOST
-}
-
-async function pageOf(
-  call: AnyCall,
-  store: Store,
-  match: JobMatch,
-  size: number,
-  place: number | null,
-): Promise<{ found: readonly JobRecord[]; rows: number; from: number | null }> {
-  if (match.flow === undefined) return searchJobs(store, match, size + 1, overAfter(call), place ?? undefined)
-  // Jobs of a flow come in its order.
-  const found = await store.list({ ...match, limit: size + 1, ...(place !== null && { afterNode: place }) })
-  return { found, rows: found.length, from: null }
-}
-
-function placeOf(last: JobRecord, filter: JobFilter): number {
-  return filter.flow === undefined ? last.seq : (last.flow?.node ?? 0)
-}
 
 async function timeAt(store: Store, seq: number): Promise<string | null> {
   const [job] = await store.list({ before: seq + 1, limit: 1 })

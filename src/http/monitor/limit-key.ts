@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { JobExplanation } from '../../engine/api/job-explanation.ts'
 import { viewOf } from '../../engine/api/job-view.ts'
-import { searchJobs } from './search-jobs.ts'
+import { Reach, searchJobs } from '../../engine/api/find-jobs.ts'
 import type { JobMatch } from '../../jobs/job-filter.ts'
 import type { JobRecord } from '../../jobs/job.ts'
 import type { Call, Operation } from '../operation.ts'
@@ -15,8 +15,6 @@ import { queuesSeen, seenBy, seesKey, storedLimit } from './seen.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
 
-/** Jobs among which those that run are searched. */
-const LOOKED_AT = 200_000
 const HOLDERS = 100
 const AT_ONCE = 8
 
@@ -69,7 +67,7 @@ export const getKey: Operation = monitorOperation({
 async function holdersOf(call: AnyCall, limit: string, key: string): Promise<readonly JobRecord[]> {
   const store = await call.server.remote.store()
   const match: JobMatch = { states: ['active'], limitName: limit, limitKey: key, ...queuesSeen(seenBy(call)) }
-  return (await searchJobs(store, match, HOLDERS, (rows) => rows >= LOOKED_AT)).found
+  return (await searchJobs(store, match, HOLDERS, undefined, new Reach(call.server.clock))).found
 }
 
 /** The jobs of a line that the caller sees, in their order, with their expected starts. */

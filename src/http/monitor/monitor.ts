@@ -17,6 +17,9 @@ const STEPS_OF_MINUTE = 6
 const STEPS_OF_SPARK = 30
 const STEPS_OF_FAILURES = 60
 const FAILURES_AT_LEAST = 5
+/** A full limit has starts in the first and the last two minutes, of which this share had to wait. */
+const FULL_EDGE_MS = 120_000
+const FULL_SHARE = 0.95
 /** The longest wait lists that views show. */
 const WAIT_LISTS = 1000
 
@@ -84,6 +87,28 @@ export class Monitor {
     return Object.entries(sums)
       .map(([task, { f: failed = 0, c: completed = 0 }]) => ({ task, failed, completed }))
       .filter(({ failed, completed }) => failed >= FAILURES_AT_LEAST && failed >= completed)
+  }
+
+  /** Limits that jobs have waited for all the time lately: from the first minutes to the last, nearly every start did. */
+  async fullLimits(): Promise<readonly { readonly limit: string; readonly started: number }[]> {
+    const rows = await this.#lately('limits', STEPS_OF_FAILURES)
+    const { fromMs, toMs } = this.#range(STEPS_OF_FAILURES)
+    const sums = new Map<string, { started: number; waited: number; firstMs: number; lastMs: number }>()
+    for (const { at, tallies } of rows)
+      for (const [limit, { s = 0, w = 0 }] of Object.entries(tallies)) {
+        if (s === 0) continue
+        const sum = sums.get(limit) ?? { started: 0, waited: 0, firstMs: at, lastMs: at }
+        sums.set(limit, sum)
+        sum.started += s
+        sum.waited += w
+        sum.lastMs = at
+      }
+    return [...sums]
+      .filter(([, { started, waited, firstMs, lastMs }]) => {
+        const isAllTheTime = firstMs < fromMs + FULL_EDGE_MS && lastMs >= toMs - FULL_EDGE_MS
+        return isAllTheTime && waited >= FULL_SHARE * started
+      })
+      .map(([limit, { started }]) => ({ limit, started }))
   }
 
   /** The lately counted starts of limits. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { WaitingRow } from '../../engine/api/limits.ts'
+import type { QueueCount } from '../../store/contract/queues.ts'
 import type { Call, Operation } from '../operation.ts'
 import { type Attention, AttentionJson, attentionOf } from './attention.ts'
 import { monitorOperation, Time, TimeOrNull } from './monitor-operation.ts'
@@ -19,6 +20,14 @@ const CauseJson = z.object({
   nextStart: TimeOrNull,
 })
 
+const OldestJson = z.object({
+  id: z.string(),
+  task: z.string(),
+  queue: z.string(),
+  createdAt: Time,
+  waitsOn: z.object({ limit: z.string(), key: z.string().nullable() }).nullable(),
+})
+
 /** Shows how the whole store does. */
 export const overview: Operation = monitorOperation({
   method: 'GET',
@@ -31,6 +40,7 @@ export const overview: Operation = monitorOperation({
     queues: z.array(QueueJson),
     perMinute: z.object({ started: z.number(), completed: z.number(), failed: z.number(), waited: z.number() }),
     waiting: z.object({ total: z.number(), causes: z.array(CauseJson) }),
+    oldestWaiting: OldestJson.nullable().meta({ description: 'The job that is available for longest; null: none is.' }),
     workers: z.object({ alive: z.number(), active: z.number() }),
     attention: z.array(AttentionJson),
     counted: z.object({
@@ -53,6 +63,7 @@ export const overview: Operation = monitorOperation({
       queues,
       perMinute: await monitor.perMinute((stored) => seenBy(call).owns(stored)),
       waiting: await waitingOf(call),
+      oldestWaiting: await oldestOf(call, counted.value),
       workers: { alive: workers.length, active: workers.reduce((sum, { active }) => sum + active, 0) },
       attention: needs,
       counted: { at: counted.at.toISOString(), exact: counted.fresh },
@@ -81,6 +92,26 @@ async function waitingOf(call: AnyCall): Promise<{ total: number; causes: object
 }
 
 type Cause = Pick<WaitingRow, 'limit' | 'waiting'> & { readonly key: string; readonly nextStart: number | null }
+
+/** The oldest available job that the caller sees. It may have started since the last count: then the next count has it. */
+async function oldestOf(call: AnyCall, counts: readonly QueueCount[]): Promise<object | null> {
+  const seen = seenBy(call)
+  const waiting = counts.filter(({ queue, state }) => state === 'available' && seen.owns(queue))
+  if (waiting.length === 0) return null
+  const seq = Math.min(...waiting.map(({ oldest }) => oldest))
+  const [job] = await (await call.server.remote.store()).list({ from: seq, before: seq + 1, limit: 1 })
+  if (job?.state !== 'available' || !seen.owns(job.queue)) return null
+  const { id, task, queue, createdUs } = job
+  const { waitsOn } = await call.server.sluice.jobs.explain(id)
+  const isShown = waitsOn && seesLimit(call, waitsOn.limit) && seesKey(call, waitsOn.limit, waitsOn.key)
+  return {
+    id,
+    task,
+    queue: seen.name(queue),
+    createdAt: new Date(createdUs / 1000).toISOString(),
+    waitsOn: isShown ? { limit: seen.name(waitsOn.limit), key: waitsOn.key } : null,
+  }
+}
 
 /** Sums over queues and workers, the longest first. */
 function byBucket(rows: readonly Cause[]): Cause[] {

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { quantile, type Tally } from '../../jobs/tally.ts'
+import { paceOf } from '../../policy/limits/pace.ts'
 import { SERIES_STEPS } from '../../store/contract/series.ts'
 import type { Call, Operation } from '../operation.ts'
 import { invalid } from '../refusal.ts'
@@ -9,6 +10,16 @@ import { seenBy, seesKey, storedLimit } from './seen.ts'
 import { untilOf } from './until.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
+type SeriesCall = Call<
+  unknown,
+  {
+    readonly limit?: string | undefined
+    readonly key?: string | undefined
+    readonly queue?: string | undefined
+    readonly task?: string | undefined
+  },
+  unknown
+>
 
 const METRICS = {
   started: { unit: 'jobs', of: ({ s = 0 }: Tally) => s },
@@ -23,7 +34,11 @@ const METRICS = {
   waitP50: { unit: 'ms', of: ({ h }: Tally) => quantile(h, 0.5) },
   waitP95: { unit: 'ms', of: ({ h }: Tally) => quantile(h, 0.95) },
   waitP99: { unit: 'ms', of: ({ h }: Tally) => quantile(h, 0.99) },
-} as const
+  /** Of what the limit allows in a step. */
+  budget: { unit: 'share', of: ({ u = 0 }: Tally, perStep: number | null) => perStep && u / perStep },
+} as const satisfies Readonly<
+  Record<string, { unit: string; of: (tally: Tally, perStep: number | null) => number | null }>
+>
 type Metric = keyof typeof METRICS
 const NAMES = Object.keys(METRICS) as Metric[]
 const STEPS: Readonly<Record<string, number>> = { '10s': 10_000, '1m': 60_000, '15m': 900_000 }
@@ -56,7 +71,13 @@ export const series: Operation = monitorOperation({
     step: z.number().meta({ description: 'ms' }),
     from: Time,
     to: Time,
-    series: z.array(z.object({ metric: z.enum(NAMES), unit: z.enum(['jobs', 'ms', 'units']), points: z.array(Point) })),
+    budget: z.number().nullable().meta({
+      description:
+        'Units that the limit allows in a step, by its policy without overrides; of one key, if it has keys. Null: no limit is asked for, or its policy has no rate.',
+    }),
+    series: z.array(
+      z.object({ metric: z.enum(NAMES), unit: z.enum(['jobs', 'ms', 'units', 'share']), points: z.array(Point) }),
+    ),
   }),
   async run(call) {
     const metrics = metricsIn(call.query.metric)
@@ -68,6 +89,7 @@ export const series: Operation = monitorOperation({
     if ((toMs - fromMs) / step > POINTS_AT_MOST)
       throw invalid(`The range has more than ${POINTS_AT_MOST} steps. Expected a longer step or a shorter range.`)
     const { part, name } = partOf(call)
+    const budget = await budgetOf(call, step, metrics)
     const begin = Math.floor(fromMs / step) * step
     const rows = await (await call.server.remote.store()).readSeries({ step, part, fromMs: begin, toMs })
     const byTime = new Map(
@@ -78,10 +100,11 @@ export const series: Operation = monitorOperation({
       step,
       from: new Date(begin).toISOString(),
       to: new Date(toMs).toISOString(),
+      budget,
       series: metrics.map((metric) => ({
         metric,
         unit: METRICS[metric].unit,
-        points: times.map((at) => [at, METRICS[metric].of(byTime.get(at) ?? {})]),
+        points: times.map((at) => [at, METRICS[metric].of(byTime.get(at) ?? {}, budget)]),
       })),
     }
   },
@@ -93,6 +116,22 @@ function metricsIn(text: string): Metric[] {
     if (metric !== undefined) return metric
     throw invalid(`metric is invalid: ${JSON.stringify(name)}. Expected ${NAMES.join(', ')}.`)
   })
+}
+
+/** Units that the limit of a call allows in a step. @throws {Refusal} 400 for a share of a budget that is not named */
+async function budgetOf(call: SeriesCall, step: number, metrics: readonly Metric[]): Promise<number | null> {
+  const { limit, key } = call.query
+  const isShare = metrics.includes('budget')
+  if (isShare && limit === undefined) throw invalid('metric budget needs limit.')
+  if (limit === undefined) return null
+  const stored = storedLimit(call, limit)
+  const figures = (await call.server.monitor.limits.get()).value.find((each) => each.limit.name === stored)
+  if (!figures) return null
+  if (isShare && key === undefined && figures.bucket === null && figures.totals)
+    throw invalid(`metric budget needs key: the limit ${limit} has a budget for each key.`)
+  const { policy } = figures.limit
+  if ((!policy.rule && !policy.spacing) || policy.scope === 'worker') return null
+  return (step * 1000) / paceOf(policy).intervalUs
 }
 
 /** @throws {SluiceError} `duration.invalid` */
@@ -112,13 +151,7 @@ function stepOf(asked: string | undefined, fromMs: number, toMs: number, nowMs: 
 }
 
 /** @throws {Refusal} 400, 404 */
-function partOf(
-  call: Call<
-    unknown,
-    { limit?: string | undefined; key?: string | undefined; queue?: string | undefined; task?: string | undefined },
-    unknown
-  >,
-): {
+function partOf(call: SeriesCall): {
   readonly part: string
   readonly name: string
 } {

@@ -70,6 +70,8 @@ export interface QueueCount {
   readonly queue: string
   readonly state: JobState
   readonly jobs: number
+  /** The `seq` of the oldest of them. */
+  readonly oldest: number
 }
 
 /** The kinds of records that callers name, each with a table of its own. */

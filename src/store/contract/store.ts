@@ -67,8 +67,9 @@ export interface Store
   readonly aheadUs: number
   /**
    * Calls `listener` after a possible change by another process, or a late commit of this one. Returns a stop function.
+   * `isOwn`: this store itself has committed it, and its caller knows about it.
    */
-  watch(listener: (change: Change) => void): () => void
+  watch(listener: (change: Change, isOwn: boolean) => void): () => void
   /** True while a call is pending; a manual clock waits for it. */
   readonly pending: boolean
 }

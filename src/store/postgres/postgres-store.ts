@@ -158,7 +158,7 @@ export class PostgresStore extends SharedVerbs implements Store {
     )
   }
 
-  watch(listener: (change: Change) => void): () => void {
+  watch(listener: (change: Change, isOwn: boolean) => void): () => void {
     return this.#notifier.watch(listener)
   }
 

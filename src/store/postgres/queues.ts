@@ -69,9 +69,9 @@ export async function lockQueue(db: Statements, queue: string): Promise<void> {
 
 /** Jobs by queue and state. */
 export async function queueCounts(db: Statements, queue?: string): Promise<QueueCount[]> {
-  const rows = await db.all<[string, number, number]>(
-    `SELECT queue, ${SHOWN} AS shown, count(*) FROM sluice.jobs ${queue === undefined ? '' : 'WHERE queue = $1'} GROUP BY queue, shown`,
+  const rows = await db.all<[string, number, number, number]>(
+    `SELECT queue, ${SHOWN} AS shown, count(*), min(seq) FROM sluice.jobs ${queue === undefined ? '' : 'WHERE queue = $1'} GROUP BY queue, shown`,
     ...(queue === undefined ? [] : [queue]),
   )
-  return rows.map(([name, state, jobs]) => ({ queue: name, state: stateName(state), jobs }))
+  return rows.map(([name, state, jobs, oldest]) => ({ queue: name, state: stateName(state), jobs, oldest }))
 }

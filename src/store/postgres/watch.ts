@@ -21,7 +21,7 @@ export class Notifier {
   readonly #clock: Clock
   readonly #enabled: boolean
   readonly #own = randomUUID()
-  readonly #listeners = new Set<(change: Change) => void>()
+  readonly #listeners = new Set<(change: Change, isOwn: boolean) => void>()
   readonly #sent = new Map<Change, { readonly timer: Timer; again: boolean }>()
   #timer: Timer | null = null
   #probe: Timer | null = null
@@ -37,7 +37,7 @@ export class Notifier {
   /** Reports a commit to this process at once, and to others soon. */
   notify(change: Exclude<Change, 'any'>): void {
     if (this.#closed) return
-    this.#tell(change)
+    this.#tell(change, true)
     if (!this.#enabled) return
     const sent = this.#sent.get(change)
     if (sent) sent.again = true
@@ -60,7 +60,7 @@ export class Notifier {
     if (this.#enabled) await db.run(`SELECT pg_notify('sluice', $1)`, `tx work ${this.#db.schema}`)
   }
 
-  watch(listener: (change: Change) => void): () => void {
+  watch(listener: (change: Change, isOwn: boolean) => void): () => void {
     this.#listeners.add(listener)
     if (this.#listeners.size === 1) this.#begin()
     return () => {
@@ -137,8 +137,8 @@ export class Notifier {
     this.#timer.unref?.()
   }
 
-  #tell(change: Change): void {
-    for (const listener of this.#listeners) listener(change)
+  #tell(change: Change, isOwn = false): void {
+    for (const listener of this.#listeners) listener(change, isOwn)
   }
 }
 

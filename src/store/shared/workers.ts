@@ -35,6 +35,7 @@ const REGISTER = `INSERT INTO sluice.workers (boot, pid, born, queues, alive_unt
     about = coalesce(excluded.about, sluice.workers.about),
     tasks = CASE WHEN $8 THEN excluded.tasks ELSE sluice.workers.tasks END
   RETURNING id, directive, joined`
+const RECORD_QUEUE = 'INSERT INTO sluice.queues (name, created) VALUES ($1, $2) ON CONFLICT DO NOTHING'
 const LIVE = `SELECT array_to_json(queues)::text, array_to_json(tasks)::text FROM sluice.workers
   WHERE alive_until > $1 AND id <> $2`
 
@@ -111,6 +112,8 @@ export function* join(
   const fresh = yield* unserved(access, yield* liveWorkers(access, nowUs), queues)
   const row = yield* get<[number]>(db, JOIN, access.bootId, pid, born, queues, nowUs + leaseUs, nowUs, tasks, about)
   const [worker] = row as [number]
+  // People may pause, bound or look at a queue before its first job.
+  for (const queue of queues.toSorted()) yield* run(db, RECORD_QUEUE, queue, nowUs)
   yield* ask(() => access.createViews(queues))
   if (tasks !== null || fresh.length > 0) yield* wakeSharedWaitLists(access, nowUs)
   return worker

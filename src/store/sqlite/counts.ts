@@ -17,19 +17,19 @@ const WAITING = `FROM jobs INDEXED BY jobs_waiting WHERE state = ${available}`
 /** A job that a limit has rescheduled is shown as scheduled. */
 const PUT_OFF = `FROM jobs INDEXED BY jobs_booked WHERE booked IS NOT NULL AND booked > ?1 AND state = ${available}`
 
-const OF_ONE = `SELECT ?2, state, count(*) ${BY_TIME} AND state <> ${available} AND queue = ?2 GROUP BY state
-  UNION ALL SELECT ?2, state, count(*) ${TIMELESS} AND queue = ?2 GROUP BY state
-  UNION ALL SELECT ?2, ${available}, count(*) ${WAITING} AND lane = -?2
-  UNION ALL SELECT ?2, ${available}, count(*) ${WAITING} AND lane IN (SELECT id FROM lanes WHERE queue = ?2)
-  UNION ALL SELECT ?2, ${scheduled}, count(*) ${PUT_OFF} AND queue = ?2
-  UNION ALL SELECT ?2, ${available}, -count(*) ${PUT_OFF} AND queue = ?2`
-const OF_ALL = `SELECT queue, state, count(*) ${BY_TIME} AND state <> ${available} GROUP BY queue, state
-  UNION ALL SELECT queue, state, count(*) ${TIMELESS} GROUP BY state, queue
-  UNION ALL SELECT coalesce((SELECT queue FROM lanes WHERE id = lane), -lane), ${available}, jobs FROM (SELECT lane, count(*) AS jobs ${WAITING} GROUP BY lane)
-  UNION ALL SELECT queue, ${scheduled}, count(*) ${PUT_OFF} GROUP BY queue
-  UNION ALL SELECT queue, ${available}, -count(*) ${PUT_OFF} GROUP BY queue`
+const OF_ONE = `SELECT ?2, state, count(*), min(seq) ${BY_TIME} AND state <> ${available} AND queue = ?2 GROUP BY state
+  UNION ALL SELECT ?2, state, count(*), min(seq) ${TIMELESS} AND queue = ?2 GROUP BY state
+  UNION ALL SELECT ?2, ${available}, count(*), min(seq) ${WAITING} AND lane = -?2
+  UNION ALL SELECT ?2, ${available}, count(*), min(seq) ${WAITING} AND lane IN (SELECT id FROM lanes WHERE queue = ?2)
+  UNION ALL SELECT ?2, ${scheduled}, count(*), min(seq) ${PUT_OFF} AND queue = ?2
+  UNION ALL SELECT ?2, ${available}, -count(*), min(seq) ${PUT_OFF} AND queue = ?2`
+const OF_ALL = `SELECT queue, state, count(*), min(seq) ${BY_TIME} AND state <> ${available} GROUP BY queue, state
+  UNION ALL SELECT queue, state, count(*), min(seq) ${TIMELESS} GROUP BY state, queue
+  UNION ALL SELECT coalesce((SELECT queue FROM lanes WHERE id = lane), -lane), ${available}, jobs, oldest FROM (SELECT lane, count(*) AS jobs, min(seq) AS oldest ${WAITING} GROUP BY lane)
+  UNION ALL SELECT queue, ${scheduled}, count(*), min(seq) ${PUT_OFF} GROUP BY queue
+  UNION ALL SELECT queue, ${available}, -count(*), min(seq) ${PUT_OFF} GROUP BY queue`
 
-type Row = [queue: number, state: number, jobs: number]
+type Row = [queue: number, state: number, jobs: number, oldest: number | null]
 
 /** Jobs by queue and state. */
 export function queueCounts(context: Context, queue?: string): QueueCount[] {
@@ -43,13 +43,19 @@ export function queueCounts(context: Context, queue?: string): QueueCount[] {
   const rows =
     queues.length <= FEW ? queues.flatMap(([id]) => db.all<Row>(OF_ONE, nowUs, id)) : db.all<Row>(OF_ALL, nowUs)
   const sums = new Map<string, Row>()
-  for (const [id, state, jobs] of rows) {
-    const sum = sums.get(`${id} ${state}`) ?? [id, state, 0]
+  for (const [id, state, jobs, oldest] of rows) {
+    const sum = sums.get(`${id} ${state}`) ?? [id, state, 0, null]
     sum[2] += jobs
+    if (jobs > 0) sum[3] = Math.min(sum[3] ?? Infinity, oldest ?? Infinity)
     sums.set(`${id} ${state}`, sum)
   }
   const names = new Map(queues)
   return [...sums.values()]
     .filter(([, , jobs]) => jobs > 0)
-    .map(([id, state, jobs]) => ({ queue: names.get(id) as string, state: stateName(state), jobs }))
+    .map(([id, state, jobs, oldest]) => ({
+      queue: names.get(id) as string,
+      state: stateName(state),
+      jobs,
+      oldest: oldest ?? 0,
+    }))
 }

@@ -142,7 +142,7 @@ export class SqliteStore extends SharedVerbs implements Store {
     return this.#db.pending
   }
 
-  watch(listener: (change: Change) => void): () => void {
+  watch(listener: (change: Change, isOwn: boolean) => void): () => void {
     return this.#others.watch(listener)
   }
 

@@ -23,7 +23,7 @@ export class OtherProcesses {
   readonly #context: Context
   readonly #clock: Clock
   readonly #own: ReadonlySet<number>
-  readonly #listeners = new Set<(change: 'any') => void>()
+  readonly #listeners = new Set<(change: 'any', isOwn: false) => void>()
   #version = 0
   #companyUntilUs = 0
   #timer: Timer | null = null
@@ -49,10 +49,10 @@ export class OtherProcesses {
   }
 
   /** Calls `listener` after a commit of another process; returns a function that stops it. */
-  watch(listener: (change: 'any') => void): () => void {
+  watch(listener: (change: 'any', isOwn: false) => void): () => void {
     if (this.#context.db.inMemory) return () => undefined
     // A caller may pass the same function twice, and it is then called twice.
-    const each = (change: 'any'): void => listener(change)
+    const each = (change: 'any', isOwn: false): void => listener(change, isOwn)
     this.#listeners.add(each)
     if (this.#listeners.size === 1) this.#begin()
     return () => {
@@ -152,6 +152,6 @@ export class OtherProcesses {
   }
 
   #call(): void {
-    for (const listener of this.#listeners) listener('any')
+    for (const listener of this.#listeners) listener('any', false)
   }
 }
