@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { END_OF_TIME_MS, END_OF_TIME_US } from '../src/base/instant.ts'
 import { FLOW_STATES, MAX_PARENT_RESULTS_BYTES } from '../src/jobs/flow.ts'
+import { MAX_FLOW_BYTES, MAX_FLOW_STEPS } from '../src/jobs/workflow.ts'
 import * as FIELDS from '../src/store/postgres/sql/fields.ts'
 import { LANE, STATE } from '../src/store/shared/state.ts'
 import { STOPPED, TOO_LARGE } from '../src/store/shared/stored-flows.ts'
@@ -34,6 +35,8 @@ const CONSTANTS = {
   ...positions('retention', ['completed', 'cancelled', 'discarded'], 1),
   kept_failures: 25,
   max_parent_results_bytes: MAX_PARENT_RESULTS_BYTES,
+  max_flow_steps: MAX_FLOW_STEPS,
+  max_flow_bytes: MAX_FLOW_BYTES,
   stopped: STOPPED,
   too_large: TOO_LARGE,
   end_of_time_us: END_OF_TIME_US,

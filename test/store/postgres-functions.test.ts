@@ -19,7 +19,7 @@ import type { Context } from '../../src/store/sqlite/context.ts'
 import { latestStartUs } from '../../src/store/sqlite/enqueue.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
 import { FAILURE, usesOf } from '../conformance/store/store-harness.ts'
-import { park } from '../conformance/store/workflow-harness.ts'
+import { go, park } from '../conformance/store/workflow-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
@@ -268,15 +268,16 @@ async function useFlows(store: PostgresStore, claim: ClaimCall, settle: SettleCa
   await store.cancel((await store.list({ task: 'n0' }))[0]!.id)
 }
 
-/** A workflow flow that gives permits back as it moves on, is parked, and is woken by a signal. */
+/** A workflow flow that gives permits back as it goes on, is parked, and is woken by a signal. */
 async function useWorkflows(store: PostgresStore, claim: ClaimCall, settle: SettleCall): Promise<void> {
   const main = job('w', ['c:w'])
   const flowOf = { kind: 'workflow', name: 'w', key: null, onConflict: 'join', step: null, delayUs: null } as const
   await store.startWorkflows([{ ...flowOf, job: main, deadline: null, definition: null, hash: null, extra: null }])
-  const run = (await claim()).jobs.find(({ task }) => task === 'w')
-  const then = park({ signals: ['s'] })
   const rest = { steps: [], consumed: [], spawn: [], children: [], drop: [], state: null, again: null }
-  await settle(run, { kind: 'next', id: main.id, moves: 0, move: { ...rest, keepPermits: false, then } })
+  for (const [moves, then] of [go('x', { limits: ['c:w'] }), park({ signals: ['s'] })].entries()) {
+    const run = (await claim()).jobs.find(({ task }) => task === 'w')
+    await settle(run, { kind: 'next', id: main.id, moves, move: { ...rest, keepPermits: false, then } })
+  }
   await store.signalFlow({ id: main.id }, 's', 'null', null)
   await store.cancelFlow(main.id)
 }

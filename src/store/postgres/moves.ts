@@ -9,20 +9,26 @@ import type { MoveRequest } from '../shared/workflows/runs.ts'
 import { Batch } from './batch.ts'
 import type { Context } from './context.ts'
 import { type FlowEnds, withNews } from './flow-ends.ts'
+import { goOn, onlyGoingOn } from './go-on.ts'
 import { settle } from './settle.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { accessOf } from './shared-sql.ts'
 import type { Notifier } from './watch.ts'
 
-/** Writes moves that are made together in one transaction, and applies the ends that come of them. */
+/** Writes moves that are made together in one transaction, those that only go on before it, and applies the ends that come of them. */
 export function batchMoves(context: Context, notifier: Notifier, ends: FlowEnds): Batch<MoveRequest, SettleResult> {
   return new Batch(async (requests) => {
     const answers: SettleResult[] = requests.map(() => ({ kind: 'lost' }))
     let noted = false
     for (const round of settleRounds(requests)) {
       const moves = round.map((at) => requests[at] as MoveRequest)
-      const written = await atPace(context, () => context.db.transaction((db) => moveAll(context, db, moves)))
-      for (const [n, at] of round.entries()) answers[at] = written.settled[n] as SettleResult
+      const gone = await goOnAlone(context, moves)
+      const others = round.filter((_, n) => !gone.has(n))
+      for (const [n, answer] of gone) answers[round[n] as number] = answer
+      if (others.length === 0) continue
+      const left = others.map((at) => requests[at] as MoveRequest)
+      const written = await atPace(context, () => context.db.transaction((db) => moveAll(context, db, left)))
+      for (const [n, at] of others.entries()) answers[at] = written.settled[n] as SettleResult
       noted ||= written.ends
     }
     notifier.notify('work')
@@ -30,6 +36,17 @@ export function batchMoves(context: Context, notifier: Notifier, ends: FlowEnds)
     if (noted) notifier.notify('ended')
     return news ? withNews(requests, answers, news) : answers
   })
+}
+
+/** Writes the moves that only go on, in one statement. Returns those that it wrote, by their places. */
+async function goOnAlone(context: Context, moves: readonly MoveRequest[]): Promise<ReadonlyMap<number, SettleResult>> {
+  const places = onlyGoingOn(moves)
+  if (places.length === 0) return new Map()
+  const going = places.map((at) => moves[at] as MoveRequest)
+  const settled = await atPace(context, () => context.db.autocommit((db) => goOn(context, db, going)))
+  return new Map(
+    settled.flatMap((answer, n): [number, SettleResult][] => (answer ? [[places[n] as number, answer]] : [])),
+  )
 }
 
 /** Repeats a transaction that places jobs, if the pace of ageing has changed meanwhile. */

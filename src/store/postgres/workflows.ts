@@ -9,11 +9,12 @@ import { currentLimits } from './limit-timelines.ts'
 
 /** Behind the columns of any job: flow, node, step, item and attempt. */
 const INSERT_MEMBERS = INSERT_JOBS.replace(/\)$/, ', $20::bigint[], $21::int[], $22::text[], $23::int[], $24::int[])')
-const TYPES =
+/** The types of a row of `place_jobs`. */
+export const PLACE_TYPES: readonly string[] =
   'bigint boolean int text text bigint int int int bigint text text text int text text text int bigint bigint'.split(
     ' ',
   )
-const PLACE = `SELECT sluice.check_ageing($${TYPES.length + 1}), sluice.place_jobs(${TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ')})`
+const PLACE = `SELECT sluice.check_ageing($${PLACE_TYPES.length + 1}), sluice.place_jobs(${PLACE_TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ')})`
 
 /**
  * Moves jobs of flows to their new places, in one statement. It fails with SL003 if the pace of ageing has changed
@@ -21,12 +22,12 @@ const PLACE = `SELECT sluice.check_ageing($${TYPES.length + 1}), sluice.place_jo
  */
 export async function placeJobs(context: Context, db: Statements, moves: readonly Placement[]): Promise<void> {
   for (const { arrival } of moves) context.queues.met(arrival.queue)
-  const rows = moves.map((move) => rowOf(context, move))
-  await db.all(PLACE, ...TYPES.map((_, i) => rows.map((row) => row[i] ?? null)), ageingText(context))
+  const rows = moves.map((move) => placeRow(context, move))
+  await db.all(PLACE, ...PLACE_TYPES.map((_, i) => rows.map((row) => row[i] ?? null)), ageingText(context))
 }
 
 /** A move as a row of the parameters of `place_jobs`. */
-function rowOf(context: Context, move: Placement): readonly (string | number | boolean | null)[] {
+export function placeRow(context: Context, move: Placement): readonly (string | number | boolean | null)[] {
   const { seq, isNew, arrival, parked, input, kept, bytes } = move
   const { queue, uses, fairKey, priority, share, step, maxAttempts, attempt } = arrival
   const level = levelOfJob(context, { uses, priority }, context.clock.nowUs() + (arrival.delayUs ?? 0))

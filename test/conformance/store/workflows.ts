@@ -371,6 +371,22 @@ function staying(backend: StoreBackend): void {
 function sides(backend: StoreBackend): void {
   const harness = eachWorkflowHarness(backend)
 
+  test('of two side jobs that note one step together the later counts, and the order is that of writing', async () => {
+    const w = harness()
+    await w.begin('a')
+    await w.start()
+    const open = ['x', 'y'].map((name) => record(name, { state: 'open' }))
+    await w.next('a', { steps: open, spawn: [w.side('x'), w.side('y')], then: park({ ends: 'all' }) })
+    await w.start()
+    const noted = (n: number) => ({ steps: [record('b', { result: `${n}` }), record(`a${n}`)], then: go('later') })
+    expect(await Promise.all([w.next('x/x', noted(1)), w.next('y/y', noted(2))])).toEqual(['available', 'available'])
+    const { steps } = await w.shown('a')
+    const names = steps.slice(2).map(({ name }) => name)
+    expect(names.toSorted()).toEqual(['a1', 'a2', 'b'])
+    expect(names.indexOf('a1')).toBeLessThan(names.indexOf('a2'))
+    expect(steps.find(({ name }) => name === 'b')?.result).toBe('2')
+  })
+
   test('side jobs wait in their own lanes, and each writes its step', async () => {
     const w = harness()
     await w.base.define({ slow: { rate: 1, per: '10s' } })

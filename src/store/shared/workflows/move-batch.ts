@@ -92,8 +92,7 @@ export class MoveBatch {
     if (this.#placements.length > 0) yield* ask(() => access.placeJobs(this.#placements))
     for (const { job, move } of this.#moves) {
       if (move.then.kind === 'withdraw') yield* run(access.db, WITHDRAW, job.flow, job.generation, job.step, job.node)
-      if (job.kind === 'machine' && job.moves % TRIMMED_EVERY === TRIMMED_EVERY - 1)
-        yield* trimHistory(access, job.flow)
+      if (job.kind === 'machine' && isTrimmed(job.moves)) yield* trimHistory(access, job.flow)
       if (move.again !== null) yield* this.#forget(job.flow)
     }
     yield* saveFlows(access, this.#flows.values())
@@ -170,8 +169,13 @@ export class MoveBatch {
 
 const CHILD: OpenAs = { node: 0, items: 1, isMap: false }
 
+/** Whether a machine forgets its oldest steps by this move. @param moves those of its job so far */
+export function isTrimmed(moves: number): boolean {
+  return moves % TRIMMED_EVERY === TRIMMED_EVERY - 1
+}
+
 /** Whether a move changes more than its job and steps: then its flow is locked. */
-function changesFlow({ spawn, children, drop, again, keepPermits: keeps, then }: FlowMove): boolean {
+export function changesFlow({ spawn, children, drop, again, keepPermits: keeps, then }: FlowMove): boolean {
   if (spawn.length + children.length + drop.length > 0 || again !== null || keeps) return true
   // Side jobs of one flow note the same.
   if (then.kind === 'withdraw') return true

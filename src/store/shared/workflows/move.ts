@@ -8,7 +8,7 @@ import { ask, type Reading } from '../reading.ts'
 import type { SettleRequest } from '../settle-once.ts'
 import { MoveBatch } from './move-batch.ts'
 import { type FlowJob, holds, lockRuns, movedBefore, type MoveRequest } from './runs.ts'
-import { bytesOf, isRemembered } from './steps.ts'
+import { keptOf } from './steps.ts'
 
 /** The outcome of a settlement that moves a job. `instead`: the store settles the run so, in the same transaction. */
 export type Moved =
@@ -103,9 +103,9 @@ function refusal(job: FlowJob, move: FlowMove): JobError | null {
     job.kept = 0
     job.bytes = 0
   }
-  const kept = move.steps.filter(isRemembered)
-  job.kept += kept.length
-  job.bytes += kept.reduce((sum, step) => sum + bytesOf(step), 0)
+  const { kept, bytes: of } = keptOf(move.steps)
+  job.kept += kept
+  job.bytes += of
   if (job.kind === 'machine' || job.node > 0 || move.again !== null) return null
   const [steps, bytes] = [job.kept + job.flowKept, job.bytes + job.flowBytes]
   if (steps <= MAX_FLOW_STEPS && bytes <= MAX_FLOW_BYTES) return null

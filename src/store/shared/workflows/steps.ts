@@ -67,14 +67,25 @@ const OLD_HISTORY = `DELETE FROM sluice.flow_steps WHERE flow = $1 AND at <= (
     SELECT at FROM sluice.flow_steps WHERE flow = $1 AND state <> 'open' ORDER BY at DESC LIMIT 1 OFFSET ${MACHINE_HISTORY}) AND state <> 'open'`
 
 /** Whether a step in this state counts as remembered for good. */
-export function isRemembered({ state }: StepRecord): boolean {
+function isRemembered({ state }: StepRecord): boolean {
   return state === 'done' || state === 'failed' || state === 'skipped'
 }
 
 /** The bytes that a step makes its flow remember. */
-export function bytesOf({ result, error, input }: StepRecord): number {
+function bytesOf({ result, error, input }: StepRecord): number {
   const texts = [result, error && JSON.stringify(error), input]
   return texts.reduce((sum, text) => sum + (text === null ? 0 : Buffer.byteLength(text)), 0)
+}
+
+/** The number and the bytes of steps that count as remembered. */
+export function keptOf(steps: readonly StepRecord[]): { readonly kept: number; readonly bytes: number } {
+  const kept = steps.filter(isRemembered)
+  return { kept: kept.length, bytes: kept.reduce((sum, step) => sum + bytesOf(step), 0) }
+}
+
+/** JSON text of the limit and the key that a step waited for. */
+export function waitedForText({ waitedFor }: StepRecord): string | null {
+  return waitedFor && JSON.stringify([waitedFor.limit, waitedFor.key])
 }
 
 /** Writes steps; of two with one name the later counts. */
@@ -85,13 +96,12 @@ export function* writeSteps({ db }: FlowAccess, steps: readonly WrittenStep[]): 
 }
 
 function rowOf({ flow, generation, record, open }: WrittenStep): readonly SqlValue[] {
-  const { name, state, result, error, attempt, startedUs, finishedUs, waitedUs, waitedFor, dueUs, input } = record
+  const { name, state, result, error, attempt, startedUs, finishedUs, waitedUs, dueUs, input } = record
   const of = [flow, generation, name, state, result, error && JSON.stringify(error), attempt, startedUs, finishedUs]
-  const waited = waitedFor && JSON.stringify([waitedFor.limit, waitedFor.key])
   return [
     ...of,
     waitedUs,
-    waited,
+    waitedForText(record),
     dueUs,
     input,
     open?.node ?? null,
