@@ -189,6 +189,7 @@ export class RemoteClaims {
     }
     loan?.settle(claim)
     reporter()?.claimed(claim)
+    if (claim.jobs.length > 0) await budgets()?.due(claim.jobs)
     // A fetch that does not wait would never come when its starts are paid.
     if (claim.wanted && claim.jobs.length === 0 && tries > 0) {
       await budgets()?.answered()

@@ -53,6 +53,7 @@ class Stage {
       clock,
       store: { nowUs: () => (this.nowMs + this.stepMs) * 1000 },
       aheadUs: () => aheadMs * 1000,
+      paid: () => null,
       begin: (job) => {
         this.begun.push([job.startedUs / 1000, this.nowMs])
         this.#busyMs += this.beginMs
@@ -338,6 +339,7 @@ describe('the fine timer', () => {
       clock,
       store: { nowUs: () => clock.monotonicUs() },
       aheadUs: () => 20_000,
+      paid: () => null,
       begin: (job) => begun.push(job.startedUs),
       giveBack: () => undefined,
     })

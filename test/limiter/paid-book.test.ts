@@ -9,7 +9,14 @@ const start = (limit: string, weight = 1): WantedStart => ({
   uses: [{ limit, key: '', weight }],
   priority: 0,
 })
-const ticket = (untilUs: number): Omit<Ticket, 'line'> => ({ permit: null, atUs: 1, untilUs })
+const ticket = (untilUs: number): Omit<Ticket, 'line'> => ({
+  permit: null,
+  atUs: 1,
+  fromUs: 0,
+  untilUs,
+  lateUs: Infinity,
+  askedUs: 0,
+})
 
 type Step =
   | { readonly kind: 'want'; readonly limit: string; readonly starts: number }

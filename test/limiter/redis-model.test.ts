@@ -5,6 +5,7 @@ import type { LimitBackend, UnitRequest } from '../../src/limiter/contract/limit
 import { MemoryBackend } from '../../src/limiter/memory/memory.ts'
 import { RedisBackend } from '../../src/limiter/redis/backend.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
+import { paceOf } from '../../src/policy/limits/pace.ts'
 import type { Rule } from '../../src/policy/rules/rule.ts'
 import { MAX_DURATION_US } from '../../src/base/duration.ts'
 import { capacity, EPOCH_US, fixedRules, policyOf, rateRules, slidingRules, spacingRules } from '../policy/histories.ts'
@@ -29,8 +30,10 @@ class SetClock implements Clock {
   }
 }
 
+type Ahead = Pick<UnitRequest, 'aheadUs' | 'withinUs'>
+
 type Op =
-  | { readonly kind: 'ask'; readonly weights: readonly number[]; readonly priority: number }
+  | ({ readonly kind: 'ask'; readonly weights: readonly number[]; readonly priority: number } & Ahead)
   | { readonly kind: 'charge'; readonly units: number }
   | { readonly kind: 'penalize'; readonly forUs: number }
   | { readonly kind: 'calibrate'; readonly remaining: number; readonly resetInUs: number }
@@ -45,10 +48,13 @@ interface Step {
 
 const weights = fc.oneof(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 30 }))
 const span = fc.oneof(fc.integer({ min: 0, max: 500 }), fc.integer({ min: 0, max: 20_000_000 }))
+const ahead = fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, fc.integer({ min: 1, max: 250_000 }))
 const ask: fc.Arbitrary<Op> = fc.record({
   kind: fc.constant('ask' as const),
   weights: fc.array(weights, { minLength: 1, maxLength: 5 }),
   priority: fc.constantFrom(0, 10),
+  aheadUs: ahead,
+  withinUs: ahead,
 })
 const op: fc.Arbitrary<Op> = fc.oneof(
   { weight: 12, arbitrary: ask },
@@ -113,10 +119,13 @@ async function play(
   let lastUs = EPOCH_US
   let waitUs = 0
   let reserved = ''
-  const request = (weight: number, priority = 0): UnitRequest => {
+  const mostUs = Math.floor(paceOf(policy).periodUs / 2)
+  const request = (weight: number, priority = 0, more: Ahead = {}): UnitRequest => {
     permits++
     const uses = [{ ...name, weight: Math.min(weight, mostOf(policy)) }]
-    return { uses, priority, line: permits, permit: `p${permits}`, leaseUs: 3_000_000 }
+    const [aheadUs, withinUs] = [more.aheadUs ?? 0, more.withinUs ?? 0].map((us) => Math.min(us, mostUs))
+    const permit = `p${permits}`
+    return { uses, priority, line: permits, permit, leaseUs: 3_000_000, aheadUs: aheadUs!, withinUs: withinUs! }
   }
   const run = async (step: Op): Promise<unknown> => {
     if (step.kind === 'untilNext') clock.nowUs += waitUs
@@ -129,7 +138,7 @@ async function play(
       if (answer.kind === 'booked') reserved = answer.id
       return answer
     }
-    const asked = step.kind === 'ask' ? step.weights.map((each) => request(each, step.priority)) : [request(1)]
+    const asked = step.kind === 'ask' ? step.weights.map((each) => request(each, step.priority, step)) : [request(1)]
     const answers = await backend.acquire(asked)
     for (const answer of answers) {
       if (answer.kind === 'granted') lastUs = answer.atUs
@@ -187,7 +196,7 @@ describe.skipIf(client === null)('the script on Redis', () => {
     const rule: Rule = { kind: 'sliding', max: 3000, periodUs: 10_000_000 }
     const asks = Array.from({ length: 1600 }, (_, i): Step => ({
       gapUs: i % 7 === 0 ? 40_000 : 1 + (i % 5),
-      op: { kind: 'ask', weights: [1 + (i % 4)], priority: 0 },
+      op: { kind: 'ask', weights: [1 + (i % 4)], priority: 0, aheadUs: i % 3 === 0 ? 30_000 : 0, withinUs: i % 5 },
     }))
     const [clock, remote] = [new SetClock(), new SetClock()]
     const ns = namespace()

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Trouble } from '../../base/trouble.ts'
 import type { BucketName, HeldPermit, LimitBackend, UnitAnswer, UnitRequest } from '../../limiter/contract/limiter.ts'
 import { Access } from '../../limiter/client/access.ts'
+import { Lead } from '../../limiter/client/lead.ts'
 import { Permits } from '../../limiter/client/permits.ts'
 import { backendLoader } from '../../limiter/open.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
@@ -26,6 +27,7 @@ export class BudgetLink {
   readonly name: string
   readonly permits: Permits
   readonly failMode: BudgetSettings['failMode']
+  readonly lead: Lead = new Lead()
   /** The question that is on its way. */
   question: Promise<void> | null = null
   /** Since when it is, on the steady clock. */

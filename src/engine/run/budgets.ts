@@ -6,7 +6,7 @@ import type { Trouble } from '../../base/trouble.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { BucketName, Denied, LimitBackend, UnitAnswer, UnitRequest } from '../../limiter/contract/limiter.ts'
 import { PaidBook, type PaidLine, type Ticket } from '../../limiter/client/paid-book.ts'
-import { slackOf } from '../../policy/limits/backend.ts'
+import { latenessOf, slackOf } from '../../policy/limits/backend.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { BudgetSettings } from '../define/budgets.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
@@ -50,6 +50,8 @@ export class Budgets {
   readonly #runs = new Map<string, readonly [GrantedJob, readonly Ticket[]]>()
   #timer: Timer | null = null
   #permits = 0
+  /** Claims that are under way. */
+  #lent = 0
   #stopped = false
 
   constructor(options: BudgetsOptions) {
@@ -64,6 +66,7 @@ export class Budgets {
   /** Lends what is paid to one claim. @param remote the runs of the claim may end at another process */
   lend(remote = false): Loan {
     const { clock, store } = this.#options
+    this.#lent++
     return new Loan({
       book: this.#book,
       monotonicUs: () => clock.monotonicUs(),
@@ -72,8 +75,34 @@ export class Budgets {
       down: (nowUs) => this.#down(nowUs),
       begun: (job, tickets) => this.#begun(job, tickets, remote),
       lost: (tickets) => this.#release(tickets),
-      ended: () => this.#ask(),
+      ended: () => {
+        this.#ask()
+        this.#lent--
+      },
     })
+  }
+
+  /** When the handler of a claimed job may begin, on the steady clock; null: at any time. */
+  startOf(run: RunName): PaidStart | null {
+    const [, tickets = []] = this.#runs.get(nameOf(run)) ?? []
+    if (tickets.length === 0) return null
+    const fromUs = Math.max(...tickets.map((ticket) => ticket.fromUs))
+    return { fromUs, lateUs: Math.min(...tickets.map((ticket) => ticket.lateUs)) }
+  }
+
+  /** Resolves when all of these jobs may begin. */
+  async due(runs: readonly RunName[]): Promise<void> {
+    const { clock } = this.#options
+    const fromUs = Math.max(0, ...runs.map((run) => this.startOf(run)?.fromUs ?? 0))
+    const waitUs = fromUs - clock.monotonicUs()
+    if (waitUs > 0) await new Promise<void>((resolve) => clock.setTimer(resolve, waitUs / 1000))
+  }
+
+  /** Learns how long these payments took to become starts. */
+  #took(tickets: readonly Ticket[]): void {
+    const nowUs = this.#options.clock.monotonicUs()
+    for (const { line, atUs, askedUs } of tickets)
+      if (atUs !== 0) this.#links.get(line.backend)?.lead.took(nowUs - askedUs)
   }
 
   /** A run has ended, and that is durable: its permits return. */
@@ -163,7 +192,10 @@ export class Budgets {
   /** Asks every backend for what decisions want, one question at a time. */
   #ask(): void {
     if (this.#stopped) return
-    void this.#return(this.#book.lapsed(this.#options.clock.monotonicUs()))
+    const lapsed = this.#book.lapsed(this.#options.clock.monotonicUs())
+    // Without a claim under way there was no start that could have had them.
+    if (this.#lent > 0) this.#took(lapsed)
+    void this.#return(lapsed)
     for (const link of this.#links.values()) this.#askOne(link)
     this.#setTimer()
   }
@@ -187,10 +219,15 @@ export class Budgets {
     // A backend that is slow to answer must not hold slots that others could use.
     const late = clock.setTimer(() => this.#news(), PATIENCE_US / 1000)
     try {
-      const requests = asking.flatMap(([line, starts], i) => this.#requests(line, starts, i))
-      const answers: UnitAnswer[] = []
-      for (let from = 0; from < requests.length; from += MOST_REQUESTS)
-        answers.push(...(await link.acquire(requests.slice(from, from + MOST_REQUESTS))))
+      const requests = asking.flatMap(([line, starts], i) => this.#requests(link, line, starts, i))
+      const answers: TimedAnswer[] = []
+      for (let from = 0; from < requests.length; from += MOST_REQUESTS) {
+        const some = requests.slice(from, from + MOST_REQUESTS)
+        const askedUs = clock.monotonicUs()
+        const answered = await link.acquire(some)
+        const answeredUs = clock.monotonicUs()
+        answers.push(...answered.map((answer) => ({ answer, askedUs, answeredUs })))
+      }
       for (const [line, starts] of asking) this.#answered(line, answers.splice(0, starts))
     } catch (error) {
       trouble.failed(`a question to the backend ${link.name} of budgets`, error)
@@ -200,35 +237,49 @@ export class Budgets {
     }
   }
 
-  #requests({ uses, priority }: PaidLine, starts: number, line: number): UnitRequest[] {
-    const { leaseUs, prefix } = this.#options
+  #requests(link: BudgetLink, { uses, priority }: PaidLine, starts: number, line: number): UnitRequest[] {
+    const { leaseUs, limits, prefix } = this.#options
+    const policies = uses.flatMap(({ limit }) => limits.policy(limit) ?? [])
+    const lead = link.lead.of(policies)
     return Array.from({ length: starts }, () => ({
       uses,
       priority,
       line,
       permit: `${prefix}${++this.#permits}`,
       leaseUs,
+      ...lead,
     }))
   }
 
-  #answered(line: PaidLine, answers: readonly UnitAnswer[]): void {
+  #answered(line: PaidLine, answered: readonly TimedAnswer[]): void {
     const { clock, limits, trouble } = this.#options
-    const untilUs = clock.monotonicUs() + Math.min(...line.uses.map(({ limit }) => slackOfLimit(limits, limit)))
-    const paid = answers.flatMap((answer) =>
-      answer.kind === 'granted' ? [{ permit: answer.permit, atUs: answer.atUs, untilUs }] : [],
-    )
+    const link = this.#links.get(line.backend)
+    const policies = line.uses.flatMap(({ limit }) => limits.policy(limit) ?? [])
+    const slackUs = Math.min(...policies.map(slackOf))
+    const latenessUs = Math.min(...policies.map(latenessOf))
+    const paid = answered.flatMap(({ answer, askedUs, answeredUs }) => {
+      if (answer.kind !== 'granted') return []
+      const { permit, atUs, startInUs = 0 } = answer
+      const fromUs = answeredUs + startInUs
+      // A start that went on without its budget has no instant to keep to.
+      const lateUs = atUs === 0 ? Infinity : fromUs + latenessUs
+      return [{ permit, atUs, fromUs, untilUs: fromUs + slackUs, lateUs, askedUs }]
+    })
+    const answers = answered.map(({ answer }) => answer)
     const denied = answers.find((answer) => answer.kind === 'denied') ?? null
     const unknown = answers.find((answer) => answer.kind === 'unknown')
     if (unknown) {
       const message = `The backend ${line.backend} does not know the limit ${unknown.limit}, and no code of this process defines it.`
       trouble.report('warn', new SluiceError('limit.unknown', message), {}, 'jobs wait for a limit of a backend')
     }
-    this.#book.answered(line, paid, denied ?? (unknown ? refusalOf(line, UNKNOWN_US) : null), clock.monotonicUs())
+    const refusal = denied ?? (unknown ? refusalOf(line, UNKNOWN_US) : null)
+    this.#book.answered(line, paid, refusal, clock.monotonicUs(), link?.lead.of(policies).withinUs)
   }
 
   #begun(job: GrantedJob, tickets: readonly Ticket[], remote: boolean): void {
     if (remote && tickets.some(({ permit }) => permit)) this.#watch(job)
     this.#runs.set(nameOf(job), [job, tickets])
+    this.#took(tickets)
     for (const { line, permit } of tickets)
       // Its lease may end, as when the backend lost it. The run goes on, since the job's own lease guards it.
       if (permit) this.#links.get(line.backend)?.permits.hold(permit, () => undefined)
@@ -304,6 +355,20 @@ export class Budgets {
   }
 }
 
+/** An answer, and when it was asked for and came, on the steady clock. */
+interface TimedAnswer {
+  readonly answer: UnitAnswer
+  readonly askedUs: number
+  readonly answeredUs: number
+}
+
+/** When a handler may begin, on the steady clock. */
+export interface PaidStart {
+  readonly fromUs: number
+  /** Later its units no longer count where they were paid. */
+  readonly lateUs: number
+}
+
 /** A run of a job, by its job and its attempt. */
 interface RunName {
   readonly id: string
@@ -312,11 +377,6 @@ interface RunName {
 
 function nameOf({ id, attempt }: RunName): string {
   return `${id} ${attempt}`
-}
-
-function slackOfLimit(limits: LimitRegistry, limit: string): number {
-  const policy = limits.policy(limit)
-  return policy ? slackOf(policy) : 0
 }
 
 function refusalOf({ uses }: PaidLine, retryAfterUs: number): Denied {

@@ -76,6 +76,7 @@ export class Dispatcher implements Slots {
     this.#hold = new Hold({
       ...options,
       aheadUs: () => options.aheadUs,
+      paid: (job) => options.budgets?.startOf(job) ?? null,
       begin: (job, ahead) => this.#start(job, ahead),
       giveBack: (jobs) => void this.#giveBack(jobs),
     })

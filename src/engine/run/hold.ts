@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Store } from '../../store/contract/store.ts'
+import type { PaidStart } from './budgets.ts'
 
 /** A bucket, by its limit and its key. */
 export interface BucketName {
@@ -17,6 +18,8 @@ export interface HoldOptions {
   readonly store: Pick<Store, 'nowUs'>
   /** How late a start that was granted ahead may begin here, in µs; later it is given back. */
   readonly aheadUs: () => number
+  /** When a job that has paid at a backend may begin, on the steady clock; null: at any time. */
+  readonly paid: (job: GrantedJob) => PaidStart | null
   /** Begins a run. `ahead`: it was granted ahead. */
   readonly begin: (job: GrantedJob, ahead: boolean) => void
   /** Gives back starts that came too late. */
@@ -44,6 +47,8 @@ interface Held {
   readonly dueUs: number
   /** The starts around it are so close that whole milliseconds would delay them. */
   readonly fine: boolean
+  /** When its payment at a backend lets it begin; null: at any time. */
+  readonly paid: PaidStart | null
 }
 
 /**
@@ -96,15 +101,17 @@ export class Hold {
    * @param claimedUs the claim's clock @returns the others, which may begin at once
    */
   add(jobs: readonly GrantedJob[], claimedUs: number): readonly GrantedJob[] {
-    const free = jobs.filter((job) => job.startedUs <= claimedUs && !job.strict)
+    const { paid: paidOf } = this.#options
+    const free = jobs.filter((job) => job.startedUs <= claimedUs && !job.strict && !paidOf(job))
     if (free.length === jobs.length) return jobs
     const nowUs = this.#options.store.nowUs()
     for (const job of jobs) {
       const ahead = job.startedUs > claimedUs
-      if (!ahead && !job.strict) continue
+      const paid = paidOf(job)
+      if (!ahead && !job.strict && !paid) continue
       const sinceUs = Math.max(job.startedUs, nowUs)
       const dueUs = this.#options.clock.monotonicUs() + sinceUs - nowUs
-      this.#insert({ job, ahead, sinceUs, dueUs, fine: this.#isClose(job) })
+      this.#insert({ job, ahead, sinceUs, dueUs, fine: this.#isClose(job), paid })
     }
     this.#run()
     return free
@@ -158,12 +165,13 @@ export class Hold {
     const aheadUs = this.#options.aheadUs()
     const late = this.#isSetBack(this.#held.at(-1)) ? this.#out((held) => this.#isSetBack(held)) : []
     for (let i = 0; i < this.#held.length;) {
-      const { job, ahead, sinceUs } = this.#held[i] as Held
+      const { job, ahead, sinceUs, paid } = this.#held[i] as Held
       const storeUs = store.nowUs()
       if (job.startedUs > storeUs) break
       // A late answer does not count: the next one may be as late.
-      const isLate = ahead && storeUs - sinceUs > aheadUs
-      if (!isLate && this.#paceUs(job) > clock.monotonicUs()) {
+      const steadyUs = clock.monotonicUs()
+      const isLate = (ahead && storeUs - sinceUs > aheadUs) || steadyUs > (paid?.lateUs ?? Infinity)
+      if (!isLate && Math.max(this.#paceUs(job), paid?.fromUs ?? 0) > steadyUs) {
         i++
         continue
       }
@@ -212,11 +220,11 @@ export class Hold {
     const storeUs = store.nowUs()
     const nowUs = clock.monotonicUs()
     let next: { readonly us: number; readonly fine: boolean } | null = null
-    for (const { job, fine } of this.#held) {
+    for (const { job, fine, paid } of this.#held) {
       const leftUs = job.startedUs - storeUs
       // The starts behind it come later.
       if (next && leftUs >= next.us) break
-      const us = Math.max(leftUs, this.#paceUs(job) - nowUs, 0)
+      const us = Math.max(leftUs, Math.max(this.#paceUs(job), paid?.fromUs ?? 0) - nowUs, 0)
       if (!next || us < next.us) next = { us, fine }
     }
     const last = this.#held.at(-1)

@@ -18,8 +18,14 @@ export interface Ticket {
   readonly permit: HeldPermit | null
   /** The instant of the payment on the backend's clock. */
   readonly atUs: number
-  /** It may not begin after this instant of the steady clock. */
+  /** That instant on the steady clock: its handler may not begin before. */
+  readonly fromUs: number
+  /** No decision takes it after this instant of the steady clock. */
   readonly untilUs: number
+  /** Its handler may not begin after this instant of the steady clock. */
+  readonly lateUs: number
+  /** When the backend was asked, on the steady clock. */
+  readonly askedUs: number
 }
 
 /** All starts with the same uses at one backend. */
@@ -44,6 +50,8 @@ export interface LineRefusal {
   readonly key: string
   readonly weight: number
   readonly untilUs: number
+  /** Its line asks again then: so much earlier as the backend may grant starts ahead. */
+  readonly againUs: number
   /** A permit has to return; the instant is that of the next question. */
   readonly forPermit: boolean
   /** A written decision knows it. */
@@ -80,7 +88,7 @@ export class PaidBook {
   asking(backend: string, nowUs: number): (readonly [PaidLine, number])[] {
     const asking: [PaidLine, number][] = []
     for (const line of this.#lines.values()) {
-      if (line.backend !== backend || line.wants === 0 || line.asked > 0 || (line.refusal?.untilUs ?? 0) > nowUs)
+      if (line.backend !== backend || line.wants === 0 || line.asked > 0 || (line.refusal?.againUs ?? 0) > nowUs)
         continue
       line.asked = line.wants
       line.wants = 0
@@ -93,12 +101,21 @@ export class PaidBook {
   get nextUs(): number | null {
     let nextUs: number | null = null
     for (const { wants, asked, refusal } of this.#lines.values())
-      if (wants > 0 && asked === 0) nextUs = Math.min(nextUs ?? Infinity, refusal?.untilUs ?? 0)
+      if (wants > 0 && asked === 0) nextUs = Math.min(nextUs ?? Infinity, refusal?.againUs ?? 0)
     return nextUs
   }
 
-  /** The answers to what a line asked: starts that were paid, and a refusal of the others. */
-  answered(line: PaidLine, paid: readonly Omit<Ticket, 'line'>[], denied: Denied | null, nowUs: number): void {
+  /**
+   * The answers to what a line asked: starts that were paid, and a refusal of the others.
+   * @param withinUs how far ahead of their instants the backend grants starts to this process
+   */
+  answered(
+    line: PaidLine,
+    paid: readonly Omit<Ticket, 'line'>[],
+    denied: Denied | null,
+    nowUs: number,
+    withinUs = 0,
+  ): void {
     const { asked } = line
     line.asked = 0
     this.#forget(line)
@@ -110,7 +127,8 @@ export class PaidBook {
     const waitUs = retryAfterUs ?? Math.min(POLL_US * 2 ** Math.min(line.polls++, 10), SLOWEST_POLL_US)
     const weight = line.uses.find((use) => use.limit === by.limit && use.key === by.key)?.weight ?? 1
     const untilUs = nowUs + Math.max(1, Math.min(waitUs, REMEMBERED_US))
-    line.refusal = { ...by, weight, untilUs, forPermit: retryAfterUs === null, told: false }
+    const againUs = Math.max(nowUs + 1, untilUs - withinUs)
+    line.refusal = { ...by, weight, untilUs, againUs, forPermit: retryAfterUs === null, told: false }
     this.#refusals.add(line.refusal)
     if (line.alone++ < ASKS_BY_ITSELF) line.wants = Math.max(line.wants, asked - paid.length)
   }

@@ -30,6 +30,13 @@ export interface UnitRequest {
   readonly permit: string
   /** A permit that is not extended returns by itself after this time. */
   readonly leaseUs: number
+  /**
+   * The start counts from so long after the decision, at most half of a period. Absent: 0. A backend may leave it out:
+   * `startInUs` tells.
+   */
+  readonly aheadUs?: number
+  /** It may count from up to so much later, at most half of a period, if its units are there then. Absent: 0. */
+  readonly withinUs?: number
 }
 
 /** A permit of every limit with `concurrency` that a granted request uses. */
@@ -39,11 +46,13 @@ export interface HeldPermit {
   readonly of: readonly BucketName[]
 }
 
-/** The units were taken, now. */
+/** The units were taken. */
 export interface Granted {
   readonly kind: 'granted'
-  /** The instant on the backend's clock, for `charge`. */
+  /** The instant on the backend's clock from which the start counts, for `charge`. */
   readonly atUs: number
+  /** The time from the answer until that instant; below 0: so long ago. Absent: 0, as of a backend in this process. */
+  readonly startInUs?: number
   /** Null: no limit of the request counts permits. */
   readonly permit: HeldPermit | null
 }

@@ -95,29 +95,35 @@ export function acquireOne(ledger: Ledger, request: UnitRequest): UnitAnswer {
 /** The most frequent case, without lists. */
 function acquireFromOne(ledger: Ledger, request: UnitRequest, { limit, key, weight }: BucketUse): UnitAnswer {
   const { nowUs } = ledger
+  const { aheadUs = 0, withinUs = 0 } = request
   const bucket = ledger.bucket(limit, key)
   if (bucket === null) return { kind: 'unknown', limit }
   const { policy, state } = bucket
-  const untilUs = deniedUntil(policy, state, bucket.active, nowUs, weight, keptBack(policy, request.priority))
-  if (untilUs !== null) return denial(bucket, untilUs, nowUs)
-  charge(policy, state, nowUs, weight)
+  const fromUs = nowUs + aheadUs
+  const startUs =
+    deniedUntil(policy, state, bucket.active, fromUs, weight, keptBack(policy, request.priority)) ?? fromUs
+  if (startUs - fromUs > withinUs) return denial(bucket, startUs, fromUs)
+  charge(policy, state, nowUs, weight, startUs)
   bucket.changed = true
   const permit = policy.concurrency === null ? null : takePermits([bucket], request, nowUs)
-  return { kind: 'granted', atUs: nowUs, permit }
+  return { kind: 'granted', atUs: startUs, startInUs: startUs - nowUs, permit }
 }
 
 function acquireFromAll(ledger: Ledger, request: UnitRequest): UnitAnswer {
   const { nowUs } = ledger
+  const { aheadUs = 0, withinUs = 0 } = request
   const buckets = bucketsOf(ledger, request)
   if (!Array.isArray(buckets)) return buckets
-  const opening = openingOf(buckets, request, nowUs)
-  if (opening.by) return denial(opening.by, opening.atUs, nowUs)
+  const fromUs = nowUs + aheadUs
+  const { atUs: startUs, by } = openingOf(buckets, request, fromUs)
+  if (by && startUs - fromUs > withinUs) return denial(by, startUs, fromUs)
   for (let i = 0; i < buckets.length; i++) {
     const bucket = buckets[i] as LedgerBucket
-    charge(bucket.policy, bucket.state, nowUs, request.uses[i]?.weight ?? 1)
+    charge(bucket.policy, bucket.state, nowUs, request.uses[i]?.weight ?? 1, startUs)
     bucket.changed = true
   }
-  return { kind: 'granted', atUs: nowUs, permit: takePermits(buckets, request, nowUs) }
+  const permit = takePermits(buckets, request, nowUs)
+  return { kind: 'granted', atUs: startUs, startInUs: startUs - nowUs, permit }
 }
 
 /** Takes a permit of each bucket that counts them; null: none does. */
@@ -132,7 +138,7 @@ export function takePermits(
   return { id, of: of.map(({ limit, key }) => ({ limit, key })) }
 }
 
-/** The denial of a request that the buckets admit at `atUs`. */
-export function denial({ limit, key }: LedgerBucket, atUs: number, nowUs: number): Denied {
-  return { kind: 'denied', by: { limit, key }, retryAfterUs: atUs === Infinity ? null : atUs - nowUs }
+/** The denial of a request for a start at `fromUs` that the buckets admit at `atUs`. */
+export function denial({ limit, key }: LedgerBucket, atUs: number, fromUs: number): Denied {
+  return { kind: 'denied', by: { limit, key }, retryAfterUs: atUs === Infinity ? null : atUs - fromUs }
 }

@@ -204,10 +204,16 @@ export class NatsBackend implements LimitBackend {
         ({ limit, key }) =>
           requests.map((): UnitAnswer => ({ kind: 'denied', by: { limit, key }, retryAfterUs: BUSY_US })),
       )
-      for (const [i, { resolve }] of group.entries()) resolve(answers[i] as UnitAnswer)
+      for (const [i, { resolve }] of group.entries()) resolve(this.#aged(answers[i] as UnitAnswer))
     } catch (error) {
       for (const { reject } of group) reject(error)
     }
+  }
+
+  /** A grant as of its answer: the update took its time. */
+  #aged(answer: UnitAnswer): UnitAnswer {
+    if (answer.kind !== 'granted' || this.#options.nowUs) return answer
+    return { ...answer, startInUs: this.#clock.untilUs(answer.atUs) }
   }
 
   #correct({ limit, key }: BucketName, correction: BucketCorrection): Promise<boolean> {

@@ -7,6 +7,7 @@ import type {
   BudgetLeft,
   ChangeRequest,
   Confirmation,
+  Granted,
   HeldPermit,
   LimitBackend,
   ReservationAnswer,
@@ -16,6 +17,7 @@ import type {
 import { acquireIn } from '../ledger/acquire.ts'
 import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
+import { ClockOffset } from '../ledger/clock-offset.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { cancelIn, confirmIn, type Reservation, RESERVATION_LAPSES_US, reserveIn } from '../ledger/reservations.ts'
 import { type RedisClient, RedisScripts, scriptOf } from './client.ts'
@@ -62,8 +64,7 @@ export class RedisBackend implements LimitBackend {
   readonly #keys: RedisKeys
   readonly #policies: RedisPolicies
   readonly #options: RedisOptions
-  /** The server's clock minus the steady clock of this process, as of the last answer; null: unknown. */
-  #aheadUs: number | null = null
+  readonly #offset = new ClockOffset()
 
   constructor(client: RedisClient, options: RedisOptions) {
     this.#scripts = new RedisScripts(client)
@@ -177,12 +178,14 @@ export class RedisBackend implements LimitBackend {
       }
       return place
     }
-    const asked = requests.map(({ uses, priority, line, permit, leaseUs }) => [
+    const asked = requests.map(({ uses, priority, line, permit, leaseUs, aheadUs = 0, withinUs = 0 }) => [
       line,
       priority,
       leaseUs,
       permit,
       uses.map((use) => [placeOf(use), use.weight]),
+      aheadUs,
+      withinUs,
     ])
     const args = [JSON.stringify(asked), JSON.stringify(names.map(({ limit, key }) => [limit, key]))]
     const answers = await this.#inTime(keys, args)
@@ -194,12 +197,13 @@ export class RedisBackend implements LimitBackend {
     const testUs = this.#options.nowUs?.()
     for (let tries = 0; tries < 2; tries++) {
       const latest =
-        this.#aheadUs === null || testUs !== undefined
+        !this.#offset.isKnown || testUs !== undefined
           ? ''
-          : String(systemClock.monotonicUs() + this.#aheadUs + PATIENCE_US)
+          : String(systemClock.monotonicUs() + this.#offset.guessUs + PATIENCE_US)
+      const sentUs = systemClock.monotonicUs()
       const reply = await this.#scripts.run(ACQUIRE_SCRIPT, keys, [...args, latest, String(testUs ?? '')])
       const [nowUs, ...answers] = reply as [number, ...(number | number[])[]]
-      this.#aheadUs = nowUs - systemClock.monotonicUs()
+      this.#offset.note(sentUs, systemClock.monotonicUs(), nowUs)
       if (answers[0] !== -1) return [[nowUs], ...(answers as number[][])]
     }
     throw new Error('the call reached the server too late')
@@ -218,8 +222,10 @@ export class RedisBackend implements LimitBackend {
       const by = names[place - 1] as BucketName
       if (kind === UNKNOWN) return { kind: 'unknown', limit: by.limit }
       if (kind === DENIED) return { kind: 'denied', by, retryAfterUs: us < 0 ? null : us }
-      const of = (answers[i] ?? []).slice(1).map((each) => names[each - 1] as BucketName)
-      return { kind: 'granted', atUs: nowUs, permit: of.length === 0 ? null : { id: permit, of } }
+      const [, startInUs = 0, ...permits] = answers[i] ?? []
+      const of = permits.map((each) => names[each - 1] as BucketName)
+      const granted = { kind: 'granted', atUs: nowUs + startInUs, startInUs } as const
+      return this.#aged({ ...granted, permit: of.length === 0 ? null : { id: permit, of } })
     })
   }
 
@@ -232,9 +238,15 @@ export class RedisBackend implements LimitBackend {
         stopped.get(request.line) ??
         (await this.#transact(request.uses, [], (ledger) => acquireIn(ledger, [request])[0] as UnitAnswer))
       if (answer.kind !== 'granted') stopped.set(request.line, answer)
-      answers.push(answer)
+      answers.push(answer.kind === 'granted' ? this.#aged(answer) : answer)
     }
     return answers
+  }
+
+  /** A grant as of its answer: the way took its time. */
+  #aged(granted: Granted): Granted {
+    if (this.#options.nowUs) return granted
+    return { ...granted, startInUs: granted.atUs - systemClock.monotonicUs() - this.#offset.guessUs }
   }
 
   #correct({ limit, key }: BucketName, correction: BucketCorrection): Promise<boolean> {

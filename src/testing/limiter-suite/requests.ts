@@ -36,6 +36,13 @@ export const REQUESTS: Cases = {
     equal(await subject.ask(['crm', 'none'], 'crm'), ['unknown', 'go'])
   },
 
+  'for a later instant count from then, or are granted for now': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s' } })
+    const { startInUs = 0 } = await subject.granted('crm', { aheadUs: 200_000, withinUs: 100_000 })
+    equal([0, 200_000].includes(startInUs), true)
+    equal(await subject.ask('crm'), [`crm ${1000 + startInUs / 1000}`])
+  },
+
   'of different keys have budgets of their own': async (subject) => {
     await subject.define({ crm: { rate: 1, per: '1s' } })
     equal(await subject.ask('crm:a', 'crm:b', 'crm:a', 'crm:ü☃'), ['go', 'go', 'crm:a 1000', 'go'])

@@ -1,8 +1,9 @@
 -- Decides requests for units: the same mathematics as src/policy, in doubles that stay exact integers.
 -- KEYS[1]: the policies in force, a hash by limit. KEYS[2i], KEYS[2i+1]: the state and the permits of bucket i.
--- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...]], ...]. ARGV[2]: [[limit, key], ...] of the buckets.
+-- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...], aheadUs, withinUs], ...].
+-- ARGV[2]: [[limit, key], ...] of the buckets.
 -- ARGV[3]: the latest instant at which the caller still waits, or ''. ARGV[4]: the instant, for tests, or ''.
--- Answers: now, then for each request {1, i ...} granted, with the buckets that gave a permit; {0, i, us} denied by
+-- Answers: now, then for each request {1, us, i ...} granted as of so long from now, with the buckets that gave a permit; {0, i, us} denied by
 -- bucket i for so long, -1: until a permit returns; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
 local names = cjson.decode(ARGV[2])
 local requests = cjson.decode(ARGV[1])
@@ -95,17 +96,17 @@ local function admitted(bucket, at, weight, kept)
   return RULES[rule.kind].grant(rule, afterPenalty(rule, state), open, weight + kept)
 end
 
-local function charge(bucket, weight)
+local function charge(bucket, weight, at)
   local found, state = bucket.policy, bucket.state
   if state.allowance and state.allowance.untilUs <= now then state.allowance = nil end
   if state.closed ~= 0 and state.closed <= now then
     if found.rule then state.rule = afterPenalty(found.rule, state) end
     state.closed = 0
   end
-  if found.rule then RULES[found.rule.kind].take(found.rule, state.rule, weight) end
+  if found.rule then RULES[found.rule.kind].take(found.rule, state.rule, weight, at) end
   local allowance = state.allowance
-  if allowance and now >= allowance.since then allowance.units = max(0, allowance.units - weight) end
-  if found.every then spacing.take({every = found.every}, state.spacing) end
+  if allowance and at >= allowance.since then allowance.units = max(0, allowance.units - weight) end
+  if found.every then spacing.take({every = found.every}, state.spacing, 1, at) end
   bucket.changed = true
 end
 
@@ -116,7 +117,8 @@ local function ask(request)
     if kind == 'unknown' then return {2, use[1]} end
     if kind == 'slow' then return {3} end
   end
-  local at, by = now, nil
+  local from = now + request[6]
+  local at, by = from, nil
   for _ = 1, 64 do
     local next = at
     for _, use in ipairs(uses) do
@@ -132,11 +134,11 @@ local function ask(request)
     if next == at then break end
     at = next
   end
-  if by then return {0, by, at - now} end
-  local answer = {1}
+  if by and at - from > request[7] then return {0, by, at - from} end
+  local answer = {1, at - now}
   for _, use in ipairs(uses) do
     local bucket = buckets[use[1]]
-    charge(bucket, use[2])
+    charge(bucket, use[2], at)
     if bucket.policy.concurrency then
       local key, lease = KEYS[2 * use[1] + 1], request[3]
       if redis.call('ZADD', key, text(now + lease), request[4]) == 1 then bucket.active = bucket.active + 1 end

@@ -66,13 +66,13 @@ function rate.grant(rule, state, at, weight)
   return max(at, state.tat - back)
 end
 
-function rate.take(rule, state, weight)
-  if rate.behind(state, now) then
-    state.tat, state.rem, state.full, state.slack = now, 0, now, INF
-  elseif now ~= state.last then
-    state.slack = min(state.slack, max(0, state.tat - now))
+function rate.take(rule, state, weight, at)
+  if rate.behind(state, at) then
+    state.tat, state.rem, state.full, state.slack = at, 0, at, INF
+  elseif at ~= state.last then
+    state.slack = min(state.slack, max(0, state.tat - at))
   end
-  if now > state.last then state.last = now end
+  if at > state.last then state.last = at end
   rate.add(rule, state, weight)
 end
 
@@ -171,16 +171,16 @@ end
 
 local function slot(rule, at) return floor(at / ceil(rule.period / 64)) end
 
-local function append(rule, state, units)
+local function append(rule, state, units, at)
   local log = state.log
   state.used = state.used + units
   local last = log[#log - 1]
-  if last and (last >= now or (state.coarse and slot(rule, last) == slot(rule, now))) then
-    log[#log - 1] = max(last, now)
+  if last and (last >= at or (state.coarse and slot(rule, last) == slot(rule, at))) then
+    log[#log - 1] = max(last, at)
     log[#log] = log[#log] + units
     return
   end
-  log[#log + 1] = now
+  log[#log + 1] = at
   log[#log + 1] = units
   if #log <= 2048 then return end
   local ring = {}
@@ -198,11 +198,16 @@ local function append(rule, state, units)
   state.coarse = true
 end
 
-function sliding.take(rule, state, weight)
+function sliding.take(rule, state, weight, at)
   expire(rule, state)
-  local fitting = state.debt > 0 and 0 or min(weight, max(0, rule.max - state.used))
+  local log, used, i = state.log, state.used, 1
+  while log[i] and log[i] + rule.period <= at do
+    used = used - log[i + 1]
+    i = i + 2
+  end
+  local fitting = state.debt > 0 and 0 or min(weight, max(0, rule.max - used))
   state.debt = state.debt + weight - fitting
-  if fitting > 0 then append(rule, state, fitting) end
+  if fitting > 0 then append(rule, state, fitting, at) end
 end
 
 function sliding.read(v, i, at)
@@ -269,13 +274,14 @@ function fixed.grant(rule, state, at, weight)
   return later
 end
 
-function fixed.take(rule, state, weight)
+function fixed.take(rule, state, weight, at)
   local from = start(rule, now)
   if from > state.start then
     state.used = inUse(rule, state, now)
     state.start, state.beyond, state.next = from, 0, 0
   end
-  state.used = state.used + weight
+  if start(rule, at) <= state.start then state.used = state.used + weight
+  else state.next = state.next + weight end
 end
 
 function fixed.read(v, i) return {start = v[i + 1], used = v[i + 2], beyond = v[i + 3] or 0, next = v[i + 4] or 0} end
@@ -300,7 +306,7 @@ function spacing.new() return {next = now - 6311520000000000} end
 
 function spacing.grant(_, state, at) return max(at, state.next) end
 
-function spacing.take(rule, state) state.next = min(max(state.next, now) + rule.every, LATEST) end
+function spacing.take(rule, state, _, at) state.next = min(max(state.next, at) + rule.every, LATEST) end
 
 function spacing.read(v, i, at) return {next = at + v[i + 1]} end
 
