@@ -92,6 +92,8 @@ export class Dispatcher implements Slots {
 
   #heed(reason: WakeupReason): void {
     if (reason === 'work') this.#fill()
+    // Otherwise the commit's own wakeup makes it claim.
+    else if (reason === 'storing' && !this.#claiming && !this.#inDoubt && this.#hasRoom()) this.#fill()
     else if (reason === 'schedule') this.#claimDue()
     // A process that serves no queue has no use for permits.
     else if (reason === 'permits' && this.#options.queues.length > 0) this.#fill()

@@ -89,6 +89,7 @@ export class Enqueuer implements TaskEngine {
     if (defining && (await defining)) wakeup.notify('work')
     const answers = store.enqueue(jobs, options[0]?.tx)
     if (!store.notifiesOwnWrites) wakeup.notify('work')
+    else if (store.takesClaim) wakeup.notify('storing')
     const stored = await answers
     servedQueues.enqueued(jobs)
     if (jobs.some((job) => job.runAtMs !== null || job.delayUs !== undefined)) wakeup.notify('delayed')

@@ -73,7 +73,7 @@ export class PlainCode {
       engine: {
         claimed: (claim) => reporter.claimed(claim),
         changed: () => wakeup.notify('work'),
-        subscribe: (listener) => wakeup.subscribe(listener),
+        subscribe: (listener) => wakeup.subscribe((reason) => (reason === 'storing' ? undefined : listener())),
       },
     })
   }

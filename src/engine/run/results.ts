@@ -133,7 +133,8 @@ export class Results {
   #look(): void {
     if (this.#looking || (this.#fresh.size === 0 && (this.#reported === null || this.#rest))) return
     this.#looking = true
-    queueMicrotask(() => {
+    // By then a claim that shared the commit of an enqueue has reported what it started here.
+    setImmediate(() => {
       void this.#lookOnce().finally(() => {
         this.#looking = false
         this.#look()
@@ -143,7 +144,7 @@ export class Results {
 
   /** Asks which jobs have ended: of those with new callers, and of all once others have ended some. */
   async #lookOnce(): Promise<void> {
-    const fresh = [...this.#fresh]
+    const fresh = [...this.#fresh].filter(([, id]) => !this.#running.has(id))
     const reported = this.#rest ? null : this.#reported
     this.#fresh.clear()
     if (reported) this.#reported = null

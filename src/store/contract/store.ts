@@ -50,6 +50,11 @@ export interface Store
   readonly backend: string
   /** `watch` also reports the commits of this process that let jobs start. */
   readonly notifiesOwnWrites?: boolean
+  /**
+   * Jobs of this process are about to be stored, and a claim made now may start them in the same commit. Absent: each
+   * claim made at once after an enqueue does.
+   */
+  readonly takesClaim?: boolean
   /** Jobs that were stored without their limits; null: this store has none. */
   readonly unresolved: Unresolved | null
   /** Creates or upgrades the tables. @throws {SluiceError} `store.version` if a newer Sluice has written them */

@@ -26,6 +26,11 @@ export class Batch<Item, Answer> {
     return this.#inFlight > 0 || this.#waiting.length > 0
   }
 
+  /** Whether the next statement is sent in this turn of the event loop. */
+  get isLeaving(): boolean {
+    return this.#scheduled
+  }
+
   add(items: readonly Item[]): Promise<Answer[]> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ items, resolve, reject })

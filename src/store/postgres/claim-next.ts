@@ -1,5 +1,6 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
+import { nextFireUs as nextOf } from '../shared/fire.ts'
 import type { ReadSet, NextRow } from './read-set.ts'
 
 /**
@@ -26,4 +27,9 @@ export function nextDueUs(
     // A job may still start at its latest start itself.
     (available ?? NEVER_US) + 1,
   )
+}
+
+/** The next due time of all schedules on the store's clock. */
+export function nextFireUs({ fire, now, wall }: Pick<ReadSet, 'fire' | 'now' | 'wall'>): number {
+  return nextOf(...fire, { nowUs: now, wallUs: wall })
 }

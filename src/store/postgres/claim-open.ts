@@ -1,11 +1,10 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { PgValue, Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { knownTasks } from '../contract/known-tasks.ts'
 import type { Claim, ClaimRequest } from '../contract/store.ts'
 import { handedOut, takersOf, toAdmitted, type WrittenRow } from './claimed.ts'
-import { nextDueUs } from './claim-next.ts'
+import { nextDueUs, nextFireUs } from './claim-next.ts'
 import type { Context } from './context.ts'
-import { nextFireUs } from './fire.ts'
 import { unlimitedLaneKey } from './lane-key.ts'
 import type { ReadSet } from './read-set.ts'
 import { kindsOf } from './unresolved.ts'
@@ -14,8 +13,38 @@ import { withResults } from './parent-results.ts'
 /** The interval until the next try, when other transactions lock jobs that may start. */
 export const HELD_AGAIN_US = 20_000
 
-const CLAIM_OPEN =
-  'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean, $10::text[], $11::text, $12::uuid, $13::bigint[], $14::uuid[])'
+/** The types of the parameters of `claim_open`. */
+const PARAMETERS = [
+  'text[]',
+  'text[]',
+  'int[]',
+  'bigint',
+  'bigint',
+  'bigint',
+  'bigint',
+  'text[]',
+  'boolean',
+  'text[]',
+  'text',
+  'uuid',
+  'bigint[]',
+  'uuid[]',
+] as const
+
+/** The parameter that is a single text. */
+const KNOWN_AT = PARAMETERS.indexOf('text')
+
+/** The call of `claim_open`, whose first parameter has this number. @param after an empty text that it reads first */
+export function claimOpenCall(first: number, after?: string): string {
+  const values = PARAMETERS.map((type, i) => `$${first + i}::${type}`)
+  if (after !== undefined) values[KNOWN_AT] += ` || ${after}`
+  return `sluice.claim_open(${values.join(', ')})`
+}
+
+const CLAIM_OPEN = `SELECT * FROM ${claimOpenCall(1)}`
+
+/** A start, or the first row. */
+export type StartRow = [...WrittenRow]
 
 /** The state of the store in the first row. */
 type FirstRow = Pick<ReadSet, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
@@ -30,19 +59,27 @@ type FirstRow = Pick<ReadSet, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> &
  * nothing was done.
  */
 export async function claimOpen(context: Context, db: Statements, request: ClaimRequest): Promise<Claim | null> {
-  const { queues, worker, leaseUs } = request
-  if (
-    !context.onlyOpen ||
+  if (!mayClaimOpen(context, request)) return null
+  return openClaim(context, db, request, await db.all<StartRow>(CLAIM_OPEN, ...openTerms(context, request)))
+}
+
+/** Whether `claim_open` may take what this claim wants. */
+export function mayClaimOpen(context: Context, { holds, queues }: ClaimRequest): boolean {
+  return (
+    context.onlyOpen &&
     // Only a decision names the changes by which held starts go back.
-    request.holds !== undefined ||
-    queues.every(({ slots }) => slots === 0) ||
-    queues.some(({ queue }) => context.limits.usesOfQueue(queue).length > 0)
+    holds === undefined &&
+    queues.some(({ slots }) => slots > 0) &&
+    queues.every(({ queue }) => context.limits.usesOfQueue(queue).length === 0)
   )
-    return null
+}
+
+/** The parameters of `claim_open`. */
+export function openTerms(context: Context, request: ClaimRequest): PgValue[] {
+  const { queues, worker, leaseUs } = request
   const { generation, nextEndUs } = context.limits
   const known = knownTasks(request.tasks)
-  const [first, ...written] = await db.all<[...WrittenRow]>(
-    CLAIM_OPEN,
+  return [
     queues.map(({ queue }) => queue),
     queues.map(({ queue }) => unlimitedLaneKey(queue)),
     queues.map(({ slots }) => slots),
@@ -56,11 +93,21 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     known && known.name,
     request.claimId ?? null,
     ...takersOf(request),
-  )
+  ]
+}
+
+/** The claim from the rows of `claim_open`. Null: it did nothing, since the claim needs a decision. */
+export async function openClaim(
+  context: Context,
+  db: Statements,
+  request: ClaimRequest,
+  [first, ...written]: readonly StartRow[],
+): Promise<Claim | null> {
   context.onlyOpen = first !== undefined
   if (!first) return null
   const state = JSON.parse(first[5]) as FirstRow
   const [, , , lineUs] = state.next
+  const { nextEndUs } = context.limits
   const rows = inOrder(written, state.order)
   context.clock.saw(state.now)
   const ownUs = Math.min(nextFireUs(state), nextDueUs(state.next, state))

@@ -1,67 +1,150 @@
 import type { Clock } from '../../base/clock.ts'
-import type { PgValue, Statements } from '../../database/postgres.ts'
+import { mayPass } from '../../base/errors.ts'
+import type { Statements } from '../../database/postgres.ts'
 import { codeOf } from '../../database/postgres-error.ts'
-import type { JobTerms, NewJob } from '../../jobs/job.ts'
-import type { UniqueRule } from '../../jobs/unique-key.ts'
-import { laneKey } from '../../jobs/lane.ts'
-import { levelOf, NO_AGEING, stepsAt } from '../../policy/admission/ageing.ts'
-import type { Enqueued } from '../contract/store.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { Claim, ClaimRequest, Enqueued } from '../contract/store.ts'
 import { Batch } from './batch.ts'
+import { claimOpenCall, mayClaimOpen, openClaim, openTerms, type StartRow } from './claim-open.ts'
 import type { Context } from './context.ts'
+import { ageingText, jobsText, STORE_JOBS, STORED, valuesOf } from './job-columns.ts'
 import { currentLimits } from './limit-timelines.ts'
-import { usesText, weightsText } from './lane-key.ts'
 import { recordQueuesOf } from './queues.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
-import { STATE } from '../shared/state.ts'
-import type { Reaching } from '../shared/stored-bucket.ts'
-import { inOrder, NEW_JOB, TERMS } from './sql/fields.ts'
 import type { Notifier } from './watch.ts'
 
-/** The parameters of `insert_jobs` for each job, column by column, and their types. */
-const COLUMNS = {
-  id: 'uuid',
-  task: 'text',
-  queue: 'text',
-  lane: 'text',
-  level: 'bigint',
-  max_attempts: 'int',
-  run_at: 'bigint',
-  expires: 'bigint',
-  uses: 'text',
-  weights: 'text',
-  unique_key: 'text',
-  input: 'text',
-  extra: 'text',
-  schedule: 'text',
-  occurs: 'bigint',
-  asked: 'int',
-  fair: 'text',
-  share: 'int',
-  terms: 'json',
-} as const
+/** A claim that waits for the next statement of enqueues. */
+interface Passenger {
+  readonly ask: () => ClaimRequest
+  /** Null: nothing was claimed, and the claim is still to be made. */
+  resolve(claim: Claim | null): void
+  reject(error: unknown): void
+}
 
-type Row = Readonly<Record<keyof typeof COLUMNS, string | number | null>>
+interface Written {
+  readonly answers: Enqueued[]
+  readonly claim: Claim | null
+}
 
-const LIVE = [STATE.scheduled, STATE.available, STATE.active, STATE.retryable, STATE.pending]
-/** Stores jobs without unique keys; its parameters are those of `columnsOf`. */
-export const INSERT_JOBS: string = `sluice.insert_jobs(${Object.values(COLUMNS)
-  .map((type, i) => `$${i + 1}::${type}[]`)
-  .join(', ')})`
+/**
+ * Stores jobs, and claims in the same statement. The claim reads `done`, so it runs after the jobs were stored, and
+ * takes what any claim would take then. It tries the locks first: an enqueue must not wait for a pause.
+ */
+const STORE_AND_CLAIM = `WITH stored AS MATERIALIZED (SELECT ${STORE_JOBS}::text AS done,
+    (SELECT bool_and(pg_try_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q)))
+     FROM unnest($${STORED + 1}::text[]) q) AS free)
+  SELECT c.* FROM stored, LATERAL ${claimOpenCall(STORED + 1, 'stored.done')} c WHERE stored.free`
 
 /**
  * Writes simultaneous enqueues in one statement. Jobs that an earlier try stored are not stored twice, even if its
- * answer was lost.
+ * answer was lost. A claim of this process may join the statement: then a job can start in the commit that stores it.
  */
-export function batchEnqueues(context: Context, clock: Clock): Batch<NewJob, Enqueued> {
-  return new Batch((jobs) => {
-    const store = (again: boolean): Promise<Enqueued[]> =>
-      context.db.session(async (db) => {
-        const answers = await (again ? enqueueAgain : enqueueAutocommit)(context, db, jobs)
-        await recordQueuesOf(context, db)
-        return answers
+export class BatchedEnqueues {
+  readonly #context: Context
+  readonly #clock: Clock
+  readonly #notifier: Notifier
+  readonly #batch = new Batch<NewJob, Enqueued>((jobs) => this.#send(jobs))
+  /** The statement that leaves next has jobs which a claim may start at once. */
+  #mayStart = false
+  #passenger: Passenger | null = null
+  /** Claims that were written and not answered yet. */
+  #answering = 0
+
+  constructor(context: Context, clock: Clock, notifier: Notifier) {
+    this.#context = context
+    this.#clock = clock
+    this.#notifier = notifier
+  }
+
+  get pending(): boolean {
+    return this.#batch.pending || this.#answering > 0
+  }
+
+  /** Whether a claim made now could start jobs in the commit that stores them. */
+  get takesClaim(): boolean {
+    return this.#mayStart && this.#passenger === null && this.#batch.isLeaving
+  }
+
+  add(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    const answers = this.#batch.add(jobs)
+    this.#mayStart ||= this.#context.onlyOpen && jobs.every(isPlain)
+    return answers
+  }
+
+  /** Joins a claim to the statement that leaves next. Null: the claim is still to be made. */
+  claim(ask: () => ClaimRequest): Promise<Claim | null> | null {
+    if (!this.takesClaim) return null
+    return new Promise((resolve, reject) => {
+      this.#passenger = { ask, resolve, reject }
+    })
+  }
+
+  async #send(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    const passenger = this.#passenger
+    this.#passenger = null
+    this.#mayStart = false
+    const write = (again: boolean): Promise<Written> =>
+      this.#context.db.session(async (db) => {
+        const written = again
+          ? { answers: await enqueueAgain(this.#context, db, jobs), claim: null }
+          : await this.#write(db, jobs, passenger)
+        await recordQueuesOf(this.#context, db)
+        return written
       })
-    return whenReachable(clock, store, READ_GIVE_UP_MS)
-  })
+    let tries = 0
+    const once = async (again: boolean): Promise<Written> => {
+      try {
+        return await write(again)
+      } catch (error) {
+        if (passenger && tries++ === 0) this.#answer(() => refuse(passenger, error))
+        throw error
+      }
+    }
+    const { answers, claim } = await whenReachable(this.#clock, once, READ_GIVE_UP_MS)
+    const started = new Set(claim?.jobs.map(({ id }) => id))
+    if (jobs.some(({ id }) => !started.has(id))) this.#notifier.notify('work')
+    // The callers of `enqueue` come first: a job is reported as stored before its start is.
+    if (passenger && tries === 0) this.#answer(() => passenger.resolve(claim))
+    return answers
+  }
+
+  async #write(db: Statements, jobs: readonly NewJob[], passenger: Passenger | null): Promise<Written> {
+    const request = passenger?.ask()
+    if (!request || !this.#mayJoin(request, jobs))
+      return { answers: await enqueueAutocommit(this.#context, db, jobs), claim: null }
+    for (const { queue } of jobs) this.#context.queues.met(queue)
+    const rows = await autocommit(this.#context, db, () =>
+      db.all<StartRow>(STORE_AND_CLAIM, ...valuesOf(this.#context, jobs), ...openTerms(this.#context, request)),
+    )
+    const claim = await openClaim(this.#context, db, request, rows)
+    return { answers: jobs.map(({ id }) => ({ kind: 'created', id })), claim }
+  }
+
+  #mayJoin(request: ClaimRequest, jobs: readonly NewJob[]): boolean {
+    const hasSlot = ({ queue }: NewJob): boolean =>
+      request.queues.some((each) => each.queue === queue && each.slots > 0)
+    return jobs.every(isPlain) && jobs.some(hasSlot) && mayClaimOpen(this.#context, request)
+  }
+
+  #answer(answer: () => void): void {
+    this.#answering++
+    setImmediate(() => {
+      this.#answering--
+      answer()
+    })
+  }
+}
+
+/** Without limits, times and keys: such a job may start at once, and storing it locks nothing. */
+function isPlain({ delayUs, expiresAtMs, fairKey, occurrence, runAtMs, terms, unique, uses }: NewJob): boolean {
+  const isTimed = runAtMs !== null || delayUs !== undefined || expiresAtMs !== null
+  return uses.length === 0 && !isTimed && unique === null && !terms && !occurrence && (fairKey ?? null) === null
+}
+
+/** If the statement failed for certain, the claim is still to be made. Otherwise it may have been written. */
+function refuse(passenger: Passenger, error: unknown): void {
+  if (mayPass(error)) passenger.reject(error)
+  else passenger.resolve(null)
 }
 
 /** Stores jobs in the caller's transaction: other processes see them after its commit, and are notified then. */
@@ -85,7 +168,7 @@ export async function enqueue(context: Context, db: Statements, jobs: readonly N
   if (jobs.length === 0) return []
   for (const { queue } of jobs) context.queues.met(queue)
   if (jobs.every((job) => job.unique === null)) {
-    await db.all(`SELECT sluice.check_ageing($20), ${INSERT_JOBS}`, ...columnsOf(context, jobs), ageingText(context))
+    await db.all(`SELECT ${STORE_JOBS}`, ...valuesOf(context, jobs))
     return jobs.map(({ id }) => ({ kind: 'created', id }))
   }
   const answers = await db.all<[Enqueued['kind'], string]>(
@@ -97,87 +180,7 @@ export async function enqueue(context: Context, db: Statements, jobs: readonly N
   return answers.map(([kind, id]) => ({ kind, id }))
 }
 
-/** Jobs as the columns of `insert_jobs`; a column without values is empty, and `unnest` fills it up. */
-export function columnsOf(context: Context, jobs: readonly NewJob[]): PgValue[] {
-  const nowUs = context.clock.nowUs()
-  const rows = jobs.map((job) => rowOf(context, job, nowUs))
-  const names = Object.keys(COLUMNS) as (keyof Row)[]
-  return names.map((name) => (rows.some((row) => row[name] !== null) ? rows.map((row) => row[name]) : []))
-}
-
-/** Jobs as `enqueue_unique` takes them, one by one; each has its given priority even if that equals its level. */
-export function jobsText(context: Context, jobs: readonly NewJob[]): string {
-  const nowUs = context.clock.nowUs()
-  const rows = jobs.map((job) => {
-    const row = rowOf(context, job, nowUs)
-    return inOrder(NEW_JOB, {
-      ...row,
-      priority: job.priority,
-      reached: reachedBy(context, job),
-      ...ruleOf(job.unique),
-      terms: job.terms ? termsOf(job.terms) : null,
-    })
-  })
-  return JSON.stringify(rows)
-}
-
-function rowOf(context: Context, job: NewJob, nowUs: number): Row {
-  // A job ages from its possible start on.
-  const runAtUs = job.runAtMs === null ? null : Math.max(0, Math.round(job.runAtMs * 1000))
-  const startsUs = job.terms?.pending ? nowUs : Math.max(nowUs, runAtUs ?? nowUs + (job.delayUs ?? 0))
-  const level = levelOfJob(context, job, startsUs)
-  return {
-    id: job.id,
-    task: job.task,
-    queue: job.queue,
-    lane: laneKey(job.queue, job.uses, job.fairKey ?? null),
-    level,
-    max_attempts: job.maxAttempts,
-    run_at: runAtUs ?? (job.delayUs ? -job.delayUs : null),
-    expires: job.expiresAtMs === null ? null : Math.round(job.expiresAtMs * 1000),
-    uses: usesText(job),
-    weights: weightsText(job.uses),
-    unique_key: job.unique?.key ?? null,
-    input: job.input,
-    extra: job.extra,
-    schedule: job.occurrence?.schedule ?? null,
-    occurs: job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
-    asked: level === job.priority ? null : job.priority,
-    fair: job.fairKey ?? null,
-    share: job.share ?? 1,
-    terms: job.terms ? termsText(job.terms) : null,
-  }
-}
-
-/** The level of a job that ages from an instant on. */
-export function levelOfJob(context: Context, job: Pick<NewJob, 'uses' | 'priority'>, sinceUs: number): number {
-  return levelOf(job.priority, stepsAt(context.limits.ageing, sinceUs), reachedBy(context, job))
-}
-
-/** A job's own terms in the form that `insert_jobs` takes. */
-export function termsText(terms: JobTerms): string {
-  return JSON.stringify(termsOf(terms))
-}
-
-function termsOf({ leaseUs, timeoutUs, deadLetter, pending }: JobTerms): unknown[] {
-  return inOrder(TERMS, { lease: leaseUs, timeout: timeoutUs, dead_letter: deadLetter, pending })
-}
-
-/**
- * The highest headroom threshold among a job's limits that its priority reaches; null: none, or priorities have never
- * aged here.
- */
-export function reachedBy({ limits }: Context, { uses, priority }: Reaching): number | null {
-  let reached: number | null = null
-  if (limits.ageing === NO_AGEING) return reached
-  for (const { limit, key } of uses) {
-    const threshold = limits.policy(limit, key)?.headroom?.priority
-    if (threshold !== undefined && threshold <= priority) reached = Math.max(reached ?? threshold, threshold)
-  }
-  return reached
-}
-
-/** The same outside a transaction, on a connection that stays usable after an error. */
+/** Stores jobs outside a transaction, on a connection that stays usable after an error. */
 function enqueueAutocommit(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   return autocommit(context, db, () => enqueue(context, db, jobs))
 }
@@ -196,11 +199,6 @@ export async function autocommit<T>(context: Context, db: Statements, work: () =
   }
 }
 
-/** The pace that levels were computed with, in the form that `check_ageing` compares. */
-export function ageingText({ limits }: Context): string | null {
-  return limits.ageing === NO_AGEING ? null : JSON.stringify(limits.ageing)
-}
-
 /** The same after an earlier try whose answer was lost: jobs that it stored are recognised by their ids. */
 async function enqueueAgain(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   const rows = await db.all<[string]>(
@@ -215,15 +213,4 @@ async function enqueueAgain(context: Context, db: Statements, jobs: readonly New
   )
   let at = 0
   return jobs.map(({ id }) => (stored.has(id) ? { kind: 'created', id } : (answers[at++] as Enqueued)))
-}
-
-/** The rule for duplicates of a job: the conflict's outcome, the states that count, and the period. */
-function ruleOf(rule: UniqueRule | null): Readonly<Record<'conflict' | 'states' | 'within', unknown>> {
-  if (!rule) return { conflict: null, states: [], within: null }
-  const states = rule.states
-    ? rule.states.map((state) => STATE[state])
-    : rule.withinUs === null
-      ? LIVE
-      : [...LIVE, STATE.completed]
-  return { conflict: rule.onConflict, states, within: rule.withinUs }
 }

@@ -1,12 +1,11 @@
 import { inTransaction, type Statements } from '../../database/postgres.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
-import { fire as fireDue, nextFireUs as nextOf } from '../shared/fire.ts'
+import { fire as fireDue } from '../shared/fire.ts'
 import { readAsync } from '../shared/reading.ts'
 import { type Context, readClock } from './context.ts'
 import { enqueue } from './enqueue.ts'
 import { currentLimits } from './limit-timelines.ts'
-import type { ReadSet } from './read-set.ts'
 import { accessOf } from './shared-sql.ts'
 
 /** Fires due schedules: one transaction at a time may change them. */
@@ -24,9 +23,4 @@ export async function fire(context: Context, db: Statements, limit: number): Pro
     }
     return readAsync(fireDue(access, limit))
   })
-}
-
-/** The next due time of all schedules on the store's clock. */
-export function nextFireUs({ fire: next, now, wall }: Pick<ReadSet, 'fire' | 'now' | 'wall'>): number {
-  return nextOf(...next, { nowUs: now, wallUs: wall })
 }

@@ -6,7 +6,7 @@ import { changesFlow, isTrimmed } from '../shared/workflows/move-batch.ts'
 import type { MoveRequest } from '../shared/workflows/runs.ts'
 import { keptOf, waitedForText } from '../shared/workflows/steps.ts'
 import type { Context } from './context.ts'
-import { ageingText } from './enqueue.ts'
+import { ageingText } from './job-columns.ts'
 import { PLACE_TYPES, placeRow } from './workflows.ts'
 
 const RUN_TYPES = ['bigint', 'int', 'bigint', 'int']

@@ -29,7 +29,7 @@ import { batchSettlements, closesBucket, settleAndClose } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
 import type { TestClock } from './store-clock.ts'
 import { drainArrivals } from './drain-arrivals.ts'
-import { batchEnqueues, enqueueWithin } from './enqueue.ts'
+import { BatchedEnqueues, enqueueWithin } from './enqueue.ts'
 import { type Reading, readAsync } from '../shared/reading.ts'
 import type { Drive } from '../shared/drive.ts'
 import { SharedVerbs } from '../shared/verbs.ts'
@@ -64,7 +64,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   /** One query reads the memories of all flows that are entered while others are in flight. */
   readonly #entering = new Batch<number, FlowMemory | null>((seqs) => this.enterFlows(seqs))
   readonly #ends: FlowEnds
-  readonly #enqueuing: Batch<NewJob, Enqueued>
+  readonly #enqueuing: BatchedEnqueues
   readonly #pushing: BatchedPushes
   /** One query reads all jobs requested while others are in flight. */
   readonly #details = new Batch<string, JobDetails | null>((ids) => this.jobDetails(ids))
@@ -99,7 +99,7 @@ export class PostgresStore extends SharedVerbs implements Store {
     this.#settling = batchSettlements(this.#context, this.#notifier, this.#ends)
     this.#moving = batchMoves(this.#context, this.#notifier, this.#ends)
     this.#starting = batchStarts(this.#context, clock)
-    this.#enqueuing = batchEnqueues(this.#context, clock)
+    this.#enqueuing = new BatchedEnqueues(this.#context, clock, this.#notifier)
     this.#pushing = new BatchedPushes(this.#context, clock)
     this.#unreadable = new UnreadableRows(
       () => clock.now(),
@@ -164,9 +164,11 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
     if (tx !== undefined) return enqueueWithin(this.#context, this.#notifier, this.#db.within(tx), jobs)
-    const answers = await this.#unreadable.mend(() => this.#enqueuing.add(jobs))
-    this.#notifier.notify('work')
-    return answers
+    return this.#unreadable.mend(() => this.#enqueuing.add(jobs))
+  }
+
+  get takesClaim(): boolean {
+    return this.#enqueuing.takesClaim
   }
 
   /** Each kind has a transaction of its own, so that none waits for another's locks. */
@@ -183,7 +185,9 @@ export class PostgresStore extends SharedVerbs implements Store {
   }
 
   async claim(request: () => ClaimRequest): Promise<Claim> {
-    const claimed = await this.#unreadable.around(() => claim(this.#context, request))
+    const claimed = await this.#unreadable.around(
+      async () => (await this.#enqueuing.claim(request)) ?? claim(this.#context, request),
+    )
     if (claimed.wakesOthers) this.#notifier.notify('work')
     if (claimed.rejected.length === 0) {
       if (claimed.flows.length > 0) this.#notifier.notify('work')

@@ -10,7 +10,7 @@ import { isNews } from '../shared/limit-changes.ts'
 import { defineLimits } from '../shared/limits.ts'
 import { readAsync } from '../shared/reading.ts'
 import { accessOf } from './shared-sql.ts'
-import { ageingText, columnsOf, INSERT_JOBS, jobsText } from './enqueue.ts'
+import { ageingText, columnsOf, INSERT_JOBS, jobsText } from './job-columns.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { recordQueuesOf } from './queues.ts'
 

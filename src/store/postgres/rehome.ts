@@ -7,7 +7,7 @@ import type { Rehoming } from '../shared/sql.ts'
 import { STATE } from '../shared/state.ts'
 import { announce } from './announce.ts'
 import type { Context } from './context.ts'
-import { ageingText, reachedBy } from './enqueue.ts'
+import { ageingText, reachedBy } from './job-columns.ts'
 import { currentLimits } from './limit-timelines.ts'
 
 const JOB = columns({

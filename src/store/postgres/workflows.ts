@@ -3,7 +3,7 @@ import { laneKey } from '../../jobs/lane.ts'
 import { STATE } from '../shared/state.ts'
 import type { Member, Placement } from '../shared/workflows/place.ts'
 import type { Context } from './context.ts'
-import { ageingText, columnsOf, INSERT_JOBS, levelOfJob } from './enqueue.ts'
+import { ageingText, columnsOf, INSERT_JOBS, levelOfJob } from './job-columns.ts'
 import { usesText, weightsText } from './lane-key.ts'
 import { currentLimits } from './limit-timelines.ts'
 

@@ -2,6 +2,7 @@ import { describe } from 'vitest'
 import { ahead } from './ahead.ts'
 import { changeJobs } from './change-jobs.ts'
 import { claims } from './claims.ts'
+import { claimsWithEnqueues } from './claims-with-enqueues.ts'
 import { closedBudgets } from './closed-budgets.ts'
 import { dropElsewhere } from './drop-elsewhere.ts'
 import { deputies } from './deputies.ts'
@@ -34,6 +35,7 @@ export function storeConformance(backend: StoreBackend): void {
     describe('finding jobs', () => findJobs(backend))
     describe('a change of jobs', () => changeJobs(backend))
     describe('claims', () => claims(backend))
+    describe('claims made with an enqueue', () => claimsWithEnqueues(backend))
     describe('starts granted ahead', () => ahead(backend))
     describe('budgets elsewhere', () => elsewhere(backend))
     describe('fairness', () => fairness(backend))
