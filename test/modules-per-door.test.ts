@@ -37,7 +37,7 @@ describe('a door', () => {
     ['testing/limiter-suite', 32],
     ['flows', 120],
     ['http', 304],
-    ['opentelemetry', 14],
+    ['opentelemetry', 20],
     ['dashboard', 290],
     ['presets', 36],
   ])('%s loads no backend, and of this package at most %i modules', (door, most) => {

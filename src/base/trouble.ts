@@ -18,6 +18,7 @@ export class Trouble {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #failing = new Map<string, Failure>()
+  readonly #errors = new Map<string, number>()
   #final = false
 
   constructor(clock: Clock, logger: Logger) {
@@ -25,10 +26,22 @@ export class Trouble {
     this.#logger = logger
   }
 
+  /** The number of failures of the store since the start, by code. */
+  get errors(): ReadonlyMap<string, number> {
+    return this.#errors
+  }
+
+  /** Counts a failure, if it is one of the store. */
+  count(error: unknown): void {
+    if (!(error instanceof SluiceError) || !error.code.startsWith('store.')) return
+    this.#errors.set(error.code, (this.#errors.get(error.code) ?? 0) + 1)
+  }
+
   /** Notes a failure of repeated work. @param what the work, as in `a claim` */
   failed(what: string, error: unknown): void {
     // The engine itself closed the store, and logged it.
     if (error instanceof SluiceError && error.code === 'engine.stopped') return
+    this.count(error)
     if (this.#logFinal(error)) return
     const nowUs = this.#clock.monotonicUs()
     const failure = this.#failing.get(what) ?? { sinceUs: nowUs, loggedUs: -Infinity, failures: 0 }
@@ -52,6 +65,7 @@ export class Trouble {
 
   /** Logs a failure of work that is not repeated. */
   report(level: 'warn' | 'error', error: unknown, fields: object, message: string): void {
+    this.count(error)
     if (!this.#logFinal(error)) this.#logger[level]({ err: error, ...fields }, message)
   }
 

@@ -11,6 +11,7 @@ import { storeLoader } from '../store/open.ts'
 import type { Store } from '../store/contract/store.ts'
 import { type EnqueueContext, Enqueuer, prepare } from './run/enqueue.ts'
 import { EVENT_NAMES, Events, type SluiceEvents } from './events/events.ts'
+import { Figures } from './events/figures.ts'
 import type { FlowEngine } from './define/flow-entry.ts'
 import { flowEngineOf } from './run/flow-engine.ts'
 import { FlowStarter } from './run/start-flows.ts'
@@ -38,8 +39,6 @@ import { TasksApi } from './api/tasks.ts'
 import { WorkersApi } from './api/workers.ts'
 import { ServedQueues, warnUnserved } from './define/served-queues.ts'
 import { bind, type EnqueueOptions, type Job, type Task, type TaskDefinition } from './define/task.ts'
-import { SeriesTally } from './events/series-tally.ts'
-import { WaitHistogram } from './events/wait-histogram.ts'
 import { listed, listTasks } from './define/task-list.ts'
 import { Wakeup } from './events/wakeup.ts'
 import { keepInternals, type OpenStore } from './internals.ts'
@@ -73,8 +72,7 @@ export class Sluice {
   readonly #registry: LimitRegistry
   readonly #queueLimits: QueueLimits
   readonly #events: Events
-  readonly #waits = new WaitHistogram()
-  readonly #series = new SeriesTally(() => this.#settings.clock.now())
+  readonly #figures = new Figures(() => this.#settings.clock.now())
   /** Null until its backend is loaded. */
   #store: Store | null = null
   readonly #load: () => Promise<Store>
@@ -126,7 +124,8 @@ export class Sluice {
       tasks: this.#tasks,
       workflows: definitionsOf(options.workflows),
       events: this.#events,
-      waits: this.#waits,
+      figures: this.#figures,
+      waits: this.#figures.waits,
       results: (this.#results = new Results(store, clock)),
       wakeup: this.#wakeup,
       servedQueues: (this.#servedQueues = new ServedQueues({ clock, logger, store })),
@@ -157,6 +156,7 @@ export class Sluice {
       settings,
       queueLimits,
       newId: calls.newId,
+      state: () => ({ isRunning: this.#worker !== null, backends: this.#open?.budgets?.backends ?? [] }),
       open: () => this.#openForOthers(),
       onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
@@ -327,7 +327,7 @@ export class Sluice {
     this.#worker = await Worker.start({
       store,
       reporter,
-      series: this.#series,
+      figures: this.#figures,
       settings: this.#settings,
       queues: queues
         .filter(({ concurrency }) => concurrency > 0)
@@ -347,8 +347,7 @@ export class Sluice {
       ...this.#settings,
       store,
       events: this.#events,
-      waits: this.#waits,
-      series: this.#series,
+      figures: this.#figures,
       limits: this.#registry,
       tasks: this.#tasks,
       results: this.#results,

@@ -6,9 +6,10 @@ import type { ServedQueues } from './define/served-queues.ts'
 import type { TaskDefinition } from './define/task.ts'
 import type { WorkflowDefinition } from './define/workflow.ts'
 import type { Events } from './events/events.ts'
+import type { Figures } from './events/figures.ts'
 import type { Wakeup } from './events/wakeup.ts'
 import type { FlowStarter } from './run/start-flows.ts'
-import type { Budgets } from './run/budgets.ts'
+import type { BackendState, Budgets } from './run/budgets.ts'
 import type { PlainCode } from './run/plain-code.ts'
 import type { Reporter } from './run/report.ts'
 
@@ -20,6 +21,14 @@ export interface OpenStore {
   readonly budgets: Budgets | null
 }
 
+/** How an engine does now. */
+export interface EngineState {
+  /** It runs jobs, or claims for others. */
+  readonly isRunning: boolean
+  /** The backends of its budgets, and whether each answers. */
+  readonly backends: readonly BackendState[]
+}
+
 /** The internals that an engine shares with the floors above it. They are not public: `internalsOf` returns them. */
 export interface EngineInternals {
   readonly settings: EngineSettings
@@ -29,6 +38,8 @@ export interface EngineInternals {
   readonly servedQueues: ServedQueues
   readonly events: Events
   readonly wakeup: Wakeup
+  /** The counts of this process. */
+  readonly figures: Figures
   readonly newId: () => string
   /** Its store's budgets for code without jobs. */
   readonly budgets: PlainCode
@@ -40,6 +51,7 @@ export interface EngineInternals {
    * of `start`
    */
   readonly open: () => Promise<OpenStore>
+  readonly state: () => EngineState
   /** Calls `stop` as soon as the engine begins to stop, before it waits for any run. */
   readonly onStop: (stop: () => void) => void
 }

@@ -72,6 +72,7 @@ export class Handler {
       reply = await run(entry)
     } catch (error) {
       const refusal = refusalOf(error)
+      if (refusal.status >= 500) this.#options.server.metrics.failed(error)
       if (refusal.status >= 500) logger.error({ err: error, requestId }, 'a request could not be served')
       const { headers } = refusal.details
       reply = { status: refusal.status, body: refusal.body(requestId), ...(headers && { headers }) }
@@ -179,12 +180,17 @@ function unserved(method: string, path: string, served: readonly string[]): Repl
   throw new Refusal(405, 'x_method_not_allowed', `${shown} is not supported. Expected ${headers.Allow}.`, { headers })
 }
 
+/** True for a body that is text, such as metrics. */
+function isText(mediaType = ''): boolean {
+  return mediaType.startsWith('text/plain') || mediaType.startsWith('application/openmetrics-text')
+}
+
 function responseOf(
   { status, body, headers }: Reply,
   requestId: string,
   { head, last, mediaType }: { readonly head: boolean; readonly last: boolean; readonly mediaType: string },
 ): Response {
-  const raw = body === null || body instanceof ReadableStream || headers?.['Content-Type'] === 'text/plain'
+  const raw = body === null || body instanceof ReadableStream || isText(headers?.['Content-Type'])
   const content = raw ? (body as string | ReadableStream | null) : JSON.stringify(body)
   // HEAD has no reader for the stream, so its listener ends now.
   if (head && content instanceof ReadableStream) void content.cancel()

@@ -32,7 +32,8 @@ import { listQueues, pauseQueue, queueStats, resumeQueue } from './ojs/queues.ts
 import { getRateLimit, listRateLimits, putRateLimit } from './ojs/rate-limits.ts'
 import { deleteRateLimit, listRateLimitKeys } from './ojs/rate-limit-keys.ts'
 import { cancelWorkflow, createWorkflow, getWorkflow } from './ojs/workflows.ts'
-import { health, healthReady, live, manifest, metrics, openApiDocument, ready, reset } from './ojs/system.ts'
+import { metrics } from './metrics/operation.ts'
+import { health, healthReady, live, manifest, openApiDocument, ready, reset } from './ojs/system.ts'
 
 /** Every operation. Fixed paths come before those with parameters in the same place. */
 export const ROUTES: readonly Operation[] = [

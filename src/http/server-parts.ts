@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { systemClock } from '../base/clock.ts'
 import { createIds } from '../base/ids.ts'
 import { silentLogger } from '../base/logger.ts'
+import { internalsOf } from '../engine/internals.ts'
 import { remoteOf } from '../remote/remote.ts'
 import { Auditor } from './auditor.ts'
 import { boundsOf } from './bounds.ts'
@@ -10,12 +11,13 @@ import { EventLog } from './event-log.ts'
 import { HeldOpen } from './held-open.ts'
 import type { HttpOptions } from './http-options.ts'
 import { LimitRules } from './limit-rules.ts'
+import { Metrics } from './metrics/metrics.ts'
 import { Monitor } from './monitor/monitor.ts'
 import { openApi } from './open-api.ts'
 import type { Operation } from './operation.ts'
 import { QueueCounts } from './queue-counts.ts'
 import type { Server } from './server.ts'
-import { StoreHealth } from './store-health.ts'
+import { Health } from './health.ts'
 import { TenantNames } from './tenant-names.ts'
 
 /** A server, and the ends of its life. */
@@ -44,6 +46,8 @@ export function serverParts(
   const limits = new LimitRules(options.limits)
   const names = new TenantNames(remote, clock, bounds)
   const budgets = budgetsOf(options, { limits, names, remote, clock })
+  const monitor = new Monitor({ sluice, remote, clock, logger, newId, redact: options.redact })
+  const { backend = 'sqlite' } = options
   let events: EventLog | null = null
   const server: Server = {
     budgets,
@@ -56,21 +60,22 @@ export function serverParts(
       return (events ??= new EventLog(sluice, clock, newId))
     },
     version,
-    backend: options.backend ?? 'sqlite',
+    backend,
     testMode,
     startedMs: clock.now(),
     ready: () => !draining,
     serves: (path) => operations.some((each) => each.path === path),
     openApi: () => (document ??= openApi(operations, version, title)),
     auditor: new Auditor(remote, clock, logger),
-    health: new StoreHealth(remote, clock),
+    health: new Health(remote, clock, internalsOf(sluice)),
     limits,
     // A test suite needs exact counts, even on a busy machine.
     counts: new QueueCounts(remote, clock, testMode ? 0 : undefined),
     bounds,
     heldOpen: new HeldOpen(bounds),
     names,
-    monitor: new Monitor({ sluice, remote, clock, logger, newId, redact: options.redact }),
+    monitor,
+    metrics: new Metrics({ sluice, remote, clock, monitor, version, backend }),
     closing: closing.signal,
   }
   return {
@@ -83,6 +88,7 @@ export function serverParts(
       closing.abort()
       events?.close()
       server.monitor.close()
+      server.metrics.close()
       void budgets.close().catch(() => undefined)
     },
   }

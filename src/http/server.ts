@@ -9,9 +9,10 @@ import type { Bounds } from './bounds.ts'
 import type { EventLog } from './event-log.ts'
 import type { HeldOpen } from './held-open.ts'
 import type { LimitRules } from './limit-rules.ts'
+import type { Metrics } from './metrics/metrics.ts'
 import type { Monitor } from './monitor/monitor.ts'
 import type { TenantNames } from './tenant-names.ts'
-import type { StoreHealth } from './store-health.ts'
+import type { Health } from './health.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
 /** The parts that all operations share. */
@@ -33,7 +34,7 @@ export interface Server {
   /** Its OpenAPI document. */
   readonly openApi: () => Record<string, unknown>
   readonly counts: QueueCounts
-  readonly health: StoreHealth
+  readonly health: Health
   readonly auditor: Auditor
   /** The budgets that `/limiter/v1` asks for. */
   readonly budgets: Budgets
@@ -46,6 +47,7 @@ export interface Server {
   readonly names: TenantNames
   /** The parts that all viewers of the monitor share. */
   readonly monitor: Monitor
+  readonly metrics: Metrics
   /** Aborts when the server closes. */
   readonly closing: AbortSignal
 }

@@ -7,6 +7,7 @@ import type { Claim, Store } from '../store/contract/store.ts'
 import { WaitingFetches, type ClaimTry } from './waiting-fetches.ts'
 import { FetchRoom } from './fetch-room.ts'
 import { type FetchedJob, type FetchTaker, type JoinedClaim, JoinedClaims } from './joined-claims.ts'
+import type { Figures } from '../engine/events/figures.ts'
 import type { Wakeup } from '../engine/events/wakeup.ts'
 import type { Budgets } from '../engine/run/budgets.ts'
 import type { LostClaims } from './lost-claims.ts'
@@ -46,6 +47,7 @@ export interface RemoteClaimsHooks {
   readonly newId: () => string
   readonly lost: LostClaims
   readonly wakeup: Wakeup
+  readonly figures: Figures
   readonly reporter: () => Reporter | null
   /** The budgets that backends keep; null: there are none. */
   readonly budgets: () => Budgets | null
@@ -159,7 +161,7 @@ export class RemoteClaims {
   ): Promise<JoinedClaim> {
     const { store, request } = caller
     const { leaseUs, tasks } = request
-    const { budgets, newId, lost, reporter } = this.#hooks
+    const { budgets, clock, figures, newId, lost, reporter } = this.#hooks
     const loan = budgets()?.lend(true)
     const claimIds = new Map<FetchTaker, string>()
     const claimIdOf = (taker: FetchTaker): string => {
@@ -169,6 +171,7 @@ export class RemoteClaims {
     }
     let takers: readonly Taker[] = []
     let claim: Claim
+    const beganUs = clock.monotonicUs()
     try {
       claim = await store.claim(() => {
         takers = asked().map((taker) => ({ ...taker, claimId: claimIdOf(taker) }))
@@ -182,7 +185,9 @@ export class RemoteClaims {
           queues: [{ queue, slots: takers.reduce((sum, { slots }) => sum + slots, 0) }],
         }
       })
+      figures.claim(false, beganUs, clock.monotonicUs())
     } catch (error) {
+      figures.claim(true, beganUs, clock.monotonicUs())
       loan?.lose()
       for (const [{ worker }, claimId] of claimIds) lost.add(store, worker, claimId, leaseUs)
       throw error

@@ -62,7 +62,7 @@ export class Remote {
   readonly #repeated = new Set<Promise<unknown>>()
 
   constructor(engine: EngineInternals) {
-    const { newId, settings, wakeup } = engine
+    const { figures, newId, settings, wakeup } = engine
     const { clock, logger, trouble } = settings
     this.#engine = engine
     this.#lost = new LostClaims({ clock, logger, wakeup })
@@ -70,6 +70,7 @@ export class Remote {
       clock,
       newId,
       lost: this.#lost,
+      figures,
       wakeup,
       reporter: () => this.#reporter,
       budgets: () => this.#budgets,

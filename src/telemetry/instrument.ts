@@ -18,7 +18,10 @@ export interface InstrumentOptions {
    * `child` (default): a run joins the trace of its enqueue. `link`: a run has its own trace, linked to the enqueue's.
    */
   runs?: 'child' | 'link'
-  /** Counts the jobs that wait for budget at every collection, which reads each of them; default true. */
+  /**
+   * Counts the store at every collection: the jobs that wait for budget, jobs by state, workers, used budgets. The time
+   * grows with the number of jobs; a slow count is shown again for a while. Default true.
+   */
   waiting?: boolean
 }
 

@@ -148,7 +148,7 @@ describe('health', () => {
     const d = await HttpHarness.open()
     const store = await remoteOf(d.sluice).store()
     const hangs = new Promise<never>(() => undefined)
-    store.settings = () => hangs
+    store.schema = () => hangs
     expect((await d.get('/health/live')).status).toBe(200)
     const answers = ['/health/ready', '/ready', '/ojs/v1/health'].map((path) => d.get(path))
     await d.clock.advance('2s')

@@ -12,9 +12,11 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { createHttpApp } from '../../src/exports/http.ts'
 import { input, limit, type Sluice, task } from '../../src/exports/index.ts'
 import { instrument, type InstrumentOptions } from '../../src/exports/opentelemetry.ts'
 import { createEngineHarness } from '../engine/engine-harness.ts'
+import { readMetrics } from '../http/prometheus-text.ts'
 
 beforeAll(() => {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
@@ -246,5 +248,48 @@ describe('metrics', () => {
     await clock.advance('1s')
     expect(await points('sluice.limit.dropped')).toEqual([{ attributes: { 'sluice.limit': 'gate' }, value: 1 }])
     expect(await points('sluice.limit.adjusted')).toEqual([{ attributes: { 'sluice.limit': 'gate' }, value: 1 }])
+  })
+
+  test('the figures of an engine are those of the server’s /metrics', async () => {
+    const { clock, start } = createEngineHarness()
+    const work = task('work.item', input<{ fails: boolean }>(), {
+      limits: [limit('gate', { rate: 2, per: '10s' })],
+      retry: { attempts: 1 },
+      run: ({ fails }) => {
+        if (fails) throw new RangeError('no')
+      },
+    })
+    const engine = await start({ tasks: [work] })
+    const { points } = observe(engine)
+    const app = createHttpApp({ sluice: engine, clock })
+    onTestFinished(() => app.close())
+    await work.enqueueMany([{ fails: true }, { fails: false }, { fails: false }])
+    await clock.advance('1s')
+    const served = readMetrics(await (await app.fetch(new Request('http://server/metrics'))).text())
+    const sum = (found: readonly number[]): number => found.reduce((total, each) => total + each, 0)
+    for (const [otel, prometheus] of [
+      ['sluice.job.started', 'sluice_job_started_total'],
+      ['sluice.job.completed', 'sluice_job_completed_total'],
+      ['sluice.job.failed', 'sluice_job_failed_total'],
+      ['sluice.job.discarded', 'sluice_job_discarded_total'],
+      ['sluice.job.run', 'sluice_job_run_seconds_count'],
+      ['sluice.limit.wait', 'sluice_limit_wait_seconds_count'],
+      ['sluice.limit.units', 'sluice_limit_units_total'],
+      ['sluice.limit.throttled', 'sluice_limit_throttled_total'],
+      ['sluice.limit.waiting', 'sluice_limit_waiting'],
+      ['sluice.limit.used', 'sluice_limit_used_ratio'],
+      ['sluice.jobs', 'sluice_jobs'],
+      ['sluice.queue.workers', 'sluice_queue_workers'],
+    ] as const) {
+      const found = await points(otel)
+      const total = sum(
+        found.map(({ value }) => (typeof value === 'number' ? value : (value as { count: number }).count)),
+      )
+      const there = sum((served.get(prometheus) ?? []).map(({ value }) => Number(value)))
+      expect([otel, total]).toEqual([otel, there])
+      expect([otel, total > 0]).toEqual([otel, true])
+    }
+    expect(await points('sluice.claim.duration')).toMatchObject([{ attributes: { outcome: 'completed' } }])
+    expect(await points('sluice.event_loop.delay')).toHaveLength(3)
   })
 })

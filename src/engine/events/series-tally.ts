@@ -5,6 +5,8 @@ import type { NewSeriesRow } from '../../store/contract/series.ts'
 /** The length of a step, in ms. */
 const STEP_MS = 10_000
 const NAMES_AT_MOST = 1000
+/** A claim that takes longer is worth a row of its own. */
+const SLOW_CLAIM_MS = 100
 const KEYS_COUNTED = 500
 const KEYS_KEPT = 50
 
@@ -68,10 +70,12 @@ class Count {
 class Step {
   readonly at: number
   readonly all = new Count(true, true)
+  readonly claims = new Count(true, false)
   readonly queues = new Map<string, Count>()
   readonly tasks = new Map<string, Count>()
   readonly limits = new Map<string, Count>()
   readonly keys = new Map<string, Map<string, Count>>()
+  hasSlowClaims = false
 
   constructor(at: number) {
     this.at = at
@@ -140,6 +144,13 @@ export class SeriesTally {
     for (const count of [step.all, step.limit(limit), step.key(limit, key)]) if (count) count.denied += jobs
   }
 
+  /** Counts a claim. An idle process claims too; its quick claims write no row. */
+  claimed(isFailed: boolean, tookMs: number): void {
+    const step = this.#now()
+    step.claims.end(isFailed, classOf(tookMs))
+    if (isFailed || tookMs >= SLOW_CLAIM_MS) step.hasSlowClaims = true
+  }
+
   /** Takes the rows of the steps that have ended. @param all takes the one at work too */
   take(all = false): NewSeriesRow[] {
     this.#now()
@@ -186,7 +197,7 @@ function countsOf(classes: Uint32Array | null): Record<string, number> | null {
   return some ? found : null
 }
 
-function rowsOf({ at, all, queues, tasks, limits, keys }: Step): NewSeriesRow[] {
+function rowsOf({ at, all, claims, hasSlowClaims, queues, tasks, limits, keys }: Step): NewSeriesRow[] {
   const row = (part: string, counts: Iterable<readonly [string, Count]>): NewSeriesRow[] => {
     const tallies: Tallies = Object.fromEntries([...counts].map(([name, count]) => [name, count.tally]))
     return Object.keys(tallies).length === 0 ? [] : [{ step: STEP_MS, part, at, tallies }]
@@ -194,6 +205,7 @@ function rowsOf({ at, all, queues, tasks, limits, keys }: Step): NewSeriesRow[] 
   const isEmpty = queues.size === 0 && limits.size === 0
   return [
     ...(isEmpty ? [] : row('all', [['all', all]])),
+    ...(isEmpty && !hasSlowClaims ? [] : row('claims', [['all', claims]])),
     ...row('queues', queues),
     ...row('tasks', tasks),
     ...row('limits', limits),

@@ -29,6 +29,12 @@ export interface BudgetsOptions {
   readonly prefix: string
 }
 
+/** A backend of budgets, as this process knows it. */
+export interface BackendState {
+  readonly name: string
+  readonly isUp: boolean
+}
+
 /** The most requests in one call of a backend. */
 const MOST_REQUESTS = 100
 /** A question without an answer holds slots for this time; then other jobs may have them. */
@@ -148,6 +154,11 @@ export class Budgets {
         for (const { line, atUs: paidUs } of tickets)
           if (line.uses.some((use) => use.limit === limit && use.key === key)) return paidUs
     return 0
+  }
+
+  /** The backends, and whether each answers. */
+  get backends(): readonly BackendState[] {
+    return [...this.#links.values()].map(({ name, downSinceUs }) => ({ name, isUp: downSinceUs === null }))
   }
 
   /** Gives back the starts that no claim has taken, and closes the connections. */

@@ -5,6 +5,7 @@ import type { Logger } from '../../base/logger.ts'
 import { pauseAfter, persist } from '../../base/persist.ts'
 import type { CancelledRun } from '../../store/contract/recall.ts'
 import type { Claim, ClaimRequest } from '../../store/contract/store.ts'
+import type { Figures } from '../events/figures.ts'
 import type { WakeupReason } from '../events/wakeup.ts'
 import { attempt, type AttemptContext } from './attempt.ts'
 import type { Loan } from './loan.ts'
@@ -21,6 +22,7 @@ export interface ServedQueue {
 /** The options of a dispatcher, and the parts that its attempts share. */
 export interface DispatcherOptions extends Omit<AttemptContext, 'slots'> {
   readonly logger: Logger
+  readonly figures: Figures
   readonly eventWindowUs: number
   /** How far ahead it asks for starts, in µs. */
   readonly aheadUs: number
@@ -192,17 +194,21 @@ export class Dispatcher implements Slots {
   }
 
   async #claimOnce(): Promise<void> {
-    const { store, trouble, reporter, held, wakeup } = this.#options
+    const { clock, figures, store, trouble, reporter, held, wakeup } = this.#options
     const loan = this.#options.budgets?.lend()
     let claim: Claim
+    let beganUs = clock.monotonicUs()
     try {
       if (this.#inDoubt) await this.#releaseLost()
+      beganUs = clock.monotonicUs()
       claim = await store.claim(() => this.#request(loan))
+      figures.claim(false, beganUs, clock.monotonicUs())
       trouble.over(A_CLAIM)
       this.#failures = 0
     } catch (error) {
       this.#inDoubt = true
       loan?.lose()
+      figures.claim(true, beganUs, clock.monotonicUs())
       trouble.failed(A_CLAIM, error)
       return isFinal(error) ? this.#end() : this.#restAWhile()
     }

@@ -21,8 +21,8 @@ import type { Outcome } from './settle.ts'
 import { logged } from './job-logger.ts'
 import type { Results } from './results.ts'
 import type { TaskDefinition } from '../define/task.ts'
-import type { SeriesTally } from '../events/series-tally.ts'
-import { limitsOf, type WaitHistogram } from '../events/wait-histogram.ts'
+import type { Figures } from '../events/figures.ts'
+import { limitsOf } from '../events/wait-histogram.ts'
 
 type Counted = Extract<SettleResult, { kind: 'settled' }>
 
@@ -32,8 +32,7 @@ export interface ReporterOptions {
   readonly logger: Logger
   readonly events: Events
   readonly tasks: ReadonlyMap<string, TaskDefinition>
-  readonly waits: WaitHistogram
-  readonly series: SeriesTally
+  readonly figures: Figures
   readonly store: Store
   /** The limits that this engine defines. */
   readonly limits: LimitRegistry
@@ -64,9 +63,8 @@ export class Reporter {
   }
 
   started(job: GrantedJob): void {
-    const { events, series, waits } = this.#options
-    waits.add(job)
-    series.started(job)
+    const { events, figures } = this.#options
+    figures.start(job)
     const onStarted = this.#options.tasks.get(job.task)?.onStarted
     if (onStarted)
       this.#withInput(job, 'onStarted', (input) =>
@@ -157,12 +155,13 @@ export class Reporter {
   }
 
   #count(job: GrantedJob, isFailed: boolean): void {
-    const { series, store } = this.#options
-    series.ended(job, isFailed, Math.max(0, store.nowUs() - job.startedUs) / 1000)
+    const { figures, store } = this.#options
+    figures.end(job, isFailed, Math.max(0, store.nowUs() - job.startedUs) / 1000)
   }
 
   #discarded(job: Parameters<typeof about>[0], error: Error, message = 'a job was discarded'): void {
-    const { events, logger } = this.#options
+    const { events, figures, logger } = this.#options
+    figures.discard(job)
     logger.error({ ...logged(job), err: error }, message)
     events.emit('job.discarded', { ...about(job), error })
   }
@@ -180,9 +179,9 @@ export class Reporter {
 
   /** Reports the effects of a claim beside started jobs. */
   claimed(claim: Claim): void {
-    const { events, logger, series, servedQueues } = this.#options
+    const { events, figures, logger, servedQueues } = this.#options
     for (const bucket of [...claim.closed, ...claim.sustained, ...claim.released])
-      series.denied(bucket, bucket.deferred)
+      figures.denied(bucket, bucket.deferred)
     for (const { nextAtUs, defined, refused, waiting: waitingJobs, ...closed } of claim.closed) {
       const { limit, key, queue, wanted: wantedUnits } = closed
       logger.debug({ limit, key, queue, waiting: waitingJobs }, 'jobs wait for a budget')

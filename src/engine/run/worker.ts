@@ -14,7 +14,7 @@ import { Feedback } from './feedback.ts'
 import { HeldRuns } from './held-runs.ts'
 import type { BucketName, Changing } from './hold.ts'
 import { Leases } from './leases.ts'
-import type { SeriesTally } from '../events/series-tally.ts'
+import type { Figures } from '../events/figures.ts'
 import { Maintenance } from './maintenance.ts'
 import type { OutcomeContext } from './settle.ts'
 import { SeriesWriter } from './series-writer.ts'
@@ -33,11 +33,12 @@ export interface WorkerOptions {
   readonly wakeup: Wakeup
   /** The budgets that backends keep; null: there are none. */
   readonly budgets: Budgets | null
-  readonly series: SeriesTally
+  readonly figures: Figures
   readonly instrumentation: () => Instrumentation | null
 }
 
-const FALLBACK_POLL_MS = 5000
+/** The longest time between two claims of a running engine. */
+export const FALLBACK_POLL_MS = 5000
 const RECOVER_EVERY_MS = 5000
 const PRUNE_EVERY_MS = 60_000
 const SERIES_EVERY_MS = 10_000
@@ -65,7 +66,7 @@ export class Worker {
     const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, changing }
     const dispatcher = (this.#dispatcher = new Dispatcher({ ...shared, feedback: new Feedback(shared) }))
     this.#leases = new Leases({ ...shared, dispatcher })
-    this.#series = new SeriesWriter(parts.store, parts.series, id)
+    this.#series = new SeriesWriter(parts.store, parts.figures.series, id)
     this.#maintenance = new Maintenance(clock, trouble, [
       // Among routines that are due together, leases are extended before others' are checked.
       { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#leases.beat() },

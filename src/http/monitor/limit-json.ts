@@ -6,7 +6,7 @@ import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { policyInWords } from '../../policy/limits/policy-words.ts'
 import type { Call } from '../operation.ts'
 import { Time, timeOf, TimeOrNull } from './monitor-operation.ts'
-import type { LimitFigures } from './limit-figures.ts'
+import type { LimitFigures } from '../../engine/api/limit-figures.ts'
 import { seenBy, seesKey } from './seen.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>

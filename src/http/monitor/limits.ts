@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Call, Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
-import { type LimitFigures, limitFigures } from './limit-figures.ts'
+import { type LimitFigures, limitFigures } from '../../engine/api/limit-figures.ts'
 import { LimitJson, limitJson } from './limit-json.ts'
 import { monitorOperation, Name } from './monitor-operation.ts'
 import { seesLimit, storedLimit } from './seen.ts'
@@ -40,7 +40,7 @@ export async function figuresOf(
   named: string,
 ): Promise<LimitFigures> {
   const { sluice, remote, monitor } = call.server
-  const [found] = await limitFigures(sluice, await remote.store(), (names) => monitor.limitSeries(names), stored)
+  const [found] = await limitFigures(sluice.limits, await remote.store(), (names) => monitor.limitSeries(names), stored)
   if (!found) throw notFound('limit', named)
   return found
 }

@@ -8,8 +8,8 @@ import { ChangeFeed } from './change-feed.ts'
 import { addTallies, addTally, type Tallies, type Tally } from '../../jobs/tally.ts'
 import type { SeriesRow } from '../../store/contract/series.ts'
 import { BulkRunner } from './bulk-runner.ts'
-import { Costly } from './costly.ts'
-import { type LimitFigures, limitFigures, type LimitSeries } from './limit-figures.ts'
+import { Costly } from '../../base/costly.ts'
+import { type LimitFigures, limitFigures, type LimitSeries } from '../../engine/api/limit-figures.ts'
 import { type Redact, type Redactor, redactor } from './redact.ts'
 
 const STEP_MS = 10_000
@@ -64,7 +64,7 @@ export class Monitor {
     const changed = (id: string): void => this.changes.note('bulk', id)
     this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changed })
     this.limits = new Costly(clock, async () =>
-      limitFigures(sluice, await remote.store(), (names) => this.limitSeries(names)),
+      limitFigures(sluice.limits, await remote.store(), (names) => this.limitSeries(names)),
     )
     this.counts = new Costly(clock, async () => (await remote.store()).queueCounts())
     this.throttled = new Costly(clock, async () => (await remote.store()).throttled(WAIT_LISTS))

@@ -3,7 +3,8 @@ import type { QueueCount } from '../../store/contract/queues.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { checkTenant, isOwn, ownName, splitName } from '../tenant.ts'
-import { countsOf, depthOf, ownQueues } from './queues.ts'
+import { countsOf, depthOf } from './counts.ts'
+import { ownQueues } from './queues.ts'
 import { QueueName } from './schemas.ts'
 
 const MINUTE_US = 60_000_000

@@ -2,7 +2,7 @@ import type { QueueDepth } from '../../store/contract/queues.ts'
 import type { Call } from '../operation.ts'
 import { Refusal } from '../refusal.ts'
 import { splitName } from '../tenant.ts'
-import { countsOf, depthOf } from './queues.ts'
+import { countsOf, depthOf } from './counts.ts'
 
 /** The Retry-After of a full queue, in seconds. */
 const RETRY_AFTER_S = 1

@@ -1,28 +1,12 @@
 import { z } from 'zod'
-import type { JobState } from '../../jobs/job-state.ts'
-import { STATES } from '../../jobs/job-state.ts'
-import type { QueueCount, QueueRecord } from '../../store/contract/queues.ts'
+import type { QueueRecord } from '../../store/contract/queues.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
+import { countsOf, depthOf } from './counts.ts'
 import { timeOf } from './job-json.ts'
 import { requireQueues } from './jobs.ts'
 import { pageOf } from './pages.ts'
 import { PageQuery, QueueParams } from './schemas.ts'
-
-/** Jobs by state; a state without jobs is 0. */
-export type Counts = Readonly<Record<JobState, number>>
-
-/** Adds up counts of any queues. */
-export function countsOf(rows: readonly QueueCount[]): Counts {
-  const counts = Object.fromEntries(STATES.map((state) => [state, 0])) as Record<JobState, number>
-  for (const { state, jobs } of rows) counts[state] += jobs
-  return counts
-}
-
-/** The number of jobs of a queue that have not started. */
-export function depthOf(counts: Counts): number {
-  return counts.available + counts.scheduled + counts.retryable
-}
 
 /** The queues that the caller may see, by name. */
 export async function ownQueues({ server, tenant, access }: Call<unknown, unknown, unknown>): Promise<QueueRecord[]> {

@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { type Call, ok, operation, type Operation } from '../operation.ts'
-import { metricsText } from './metrics.ts'
+import { ok, operation, type Operation } from '../operation.ts'
 
 const SPEC = '1.0'
 const EXTENSIONS = [
@@ -71,19 +70,23 @@ export const health: Operation = operation({
   },
 })
 
-/** Returns whether the server accepts requests: false while it starts or stops. */
+/** Returns whether the server accepts requests: its store answers, its tables are known, and it claims. */
 export const ready: Operation = operation({
   method: 'GET',
   path: '/ready',
   name: 'ready',
   probe: true,
-  summary: 'Report whether the server accepts requests.',
-  answers: { 200: 'The server accepts requests.', 503: 'The server starts or stops.' },
+  summary: 'Report within 2 s whether the server accepts requests, its store answers, and its claims go on.',
+  answers: { 200: 'The server accepts requests.', 503: 'The body names what is not as it has to be.' },
   async run({ server }) {
-    const well = server.ready() && (await server.health.isWell())
-    return { status: well ? 200 : 503, body: { status: well ? 'ready' : 'unavailable' } }
+    const checks = { server: server.ready() ? 'ok' : 'starts or stops', ...(await server.health.checks()) }
+    const well = Object.values(checks).every((each) => each === 'ok')
+    return { status: well ? 200 : 503, body: { status: well ? 'ready' : 'unavailable', checks } }
   },
 })
+
+/** The same, where monitors look for it beside `/health/live`. */
+export const healthReady: Operation = { ...ready, path: '/health/ready', name: 'healthReady' }
 
 /** Returns whether the process is alive, without asking the store. */
 export const live: Operation = operation({
@@ -94,31 +97,6 @@ export const live: Operation = operation({
   summary: 'Report that the process is alive, without asking the store.',
   answers: { 200: 'The process is alive.' },
   run: async () => ok({ status: 'ok' }),
-})
-
-/** Returns whether the server accepts requests, within 2 s: the same as `/ready`. */
-export const healthReady: Operation = operation({
-  method: 'GET',
-  path: '/health/ready',
-  name: 'healthReady',
-  probe: true,
-  summary: 'Report within 2 s whether the server accepts requests and its store answers.',
-  answers: { 200: 'The server accepts requests.', 503: 'The server starts or stops, or its store does not answer.' },
-  run: (call) => ready.run(call as Call<never, never, never>),
-})
-
-/** Numbers for Prometheus. */
-export const metrics: Operation = operation({
-  method: 'GET',
-  path: '/metrics',
-  name: 'metrics',
-  summary: 'Read metrics in the text format of Prometheus.',
-  answers: { 200: 'The metrics.' },
-  run: async ({ server }) => ({
-    status: 200,
-    body: await metricsText(server),
-    headers: { 'Content-Type': 'text/plain' },
-  }),
 })
 
 /** This document. */

@@ -14,11 +14,11 @@ export interface SeriesRecords {
 export interface NewSeriesRow {
   /** The length of the step, in ms: 10,000, 60,000 or 900,000. */
   readonly step: number
-  /** `all`, `queues`, `tasks`, `limits`, or `keys:` with a limit. */
+  /** `all`, `claims`, `queues`, `tasks`, `limits`, or `keys:` with a limit. */
   readonly part: string
   /** The begin of the step, wall clock, epoch ms. */
   readonly at: number
-  /** By name; that of `all` is `all`. */
+  /** By name; that of `all` and of `claims` is `all`. */
   readonly tallies: Tallies
 }
 

@@ -6,6 +6,7 @@ import type { ScheduleNews } from '../../jobs/schedule.ts'
 import type { ElsewhereTerms, WantedStart } from '../../policy/admission/elsewhere.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { ChangeJobs } from './change-jobs.ts'
+import type { Diagnosable } from './diagnosis.ts'
 import type { FindJobs } from './find-jobs.ts'
 import type { HasBudgets } from './budgets.ts'
 import type { Flows } from './flows.ts'
@@ -45,6 +46,7 @@ export interface Store
     AuditLog,
     SeriesRecords,
     Settings,
+    Diagnosable,
     HasBudgets {
   /** The name of the backend for messages: `sqlite`. */
   readonly backend: string

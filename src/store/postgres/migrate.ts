@@ -1,5 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import type { SchemaVersion } from '../contract/diagnosis.ts'
 import { FUNCTIONS, MIGRATIONS } from './sql/embedded.ts'
 
 /** Upgrades the schema to this version, all or nothing. Processes that start together do it one after the other. */
@@ -29,6 +30,11 @@ export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
   const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${db.schema};`] : []
   const note = `INSERT INTO ${db.schema}.store (name, value) VALUES ('version', '${MIGRATIONS.length}') ON CONFLICT (name) DO UPDATE SET value = excluded.value;`
   return ['BEGIN;', ...create, ...parts, note, 'COMMIT;'].join('\n')
+}
+
+/** The version of the tables. */
+export async function schemaOf(db: Statements): Promise<SchemaVersion> {
+  return { stored: await versionOf(db), known: MIGRATIONS.length }
 }
 
 /** The number of migrations applied; 0: there is no store. */

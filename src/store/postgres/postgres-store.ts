@@ -13,12 +13,11 @@ import { type Context, createContext, readClock } from './context.ts'
 import type { Access } from '../shared/sql.ts'
 import { useTestClock } from './test-clock.ts'
 import { currentLimits } from './limit-timelines.ts'
-import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
+import { checkExisting, migrate, pendingMigrations, schemaOf } from './migrate.ts'
 import { BatchedPushes } from './batched-push.ts'
 import { clear } from './clear.ts'
 import { queueCounts } from './queues.ts'
 import { startFlow } from './start-flow.ts'
-import { settings } from '../shared/queue-records.ts'
 import type { JobDetails } from '../contract/remote-jobs.ts'
 import { pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
 import { pruneAccess, pruneLanes, pruneViews } from './prune.ts'
@@ -246,9 +245,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   registerWorker: Store['registerWorker'] = async (worker) => (await this.#registering.add([worker]))[0] as Registration
 
   queueCounts: Store['queueCounts'] = async (queue) => withoutTickets(await this.#read((db) => queueCounts(db, queue)))
-  /** Without retries: callers also use it to check whether the server answers. */
-  override settings: Store['settings'] = (prefix) =>
-    this.#context.db.session((db) => readAsync(settings(accessOf(this.#context, db), prefix)))
+  schema: Store['schema'] = () => this.#db.session(schemaOf)
   clear: Store['clear'] = () => this.#persist((db) => clear(this.#context, db))
 
   join: Store['join'] = (...given) => this.#change((db) => readAsync(join(accessOf(this.#context, db), ...given)))

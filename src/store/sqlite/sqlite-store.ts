@@ -221,6 +221,11 @@ export class SqliteStore extends SharedVerbs implements Store {
     }
   }
 
+  schema: Store['schema'] = () =>
+    this.#read(() => {
+      const [stored] = this.#db.get<[number]>('PRAGMA user_version') as [number]
+      return { stored, known: MIGRATIONS.length }
+    })
   queueCounts: Store['queueCounts'] = (queue) => this.#read(() => withoutTickets(queueCounts(this.#context, queue)))
   clear: Store['clear'] = () => this.#change(() => clear(this.#context))
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts'
+import type { Clock } from './clock.ts'
 
 /** An answer that took at most this time is never kept. */
 const QUICK_US = 20_000

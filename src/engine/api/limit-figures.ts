@@ -1,11 +1,12 @@
-import type { BucketView } from '../../engine/api/bucket-view.ts'
-import type { LimitView } from '../../engine/api/limits.ts'
-import type { Sluice } from '../../engine/engine.ts'
+import type { BucketView } from './bucket-view.ts'
+import type { LimitsApi, LimitView } from './limits.ts'
 import type { Store } from '../../store/contract/store.ts'
 
 /** Wait lists that are looked at for the longest of each limit. */
 const LISTS_AT_MOST = 10_000
 const AT_ONCE = 16
+
+type LimitLooks = Pick<LimitsApi, 'list' | 'inspect'>
 
 /** All budgets of a limit together. */
 export interface Totals {
@@ -38,12 +39,12 @@ export interface LimitFigures {
 
 /** The figures of all limits, or of one. The time grows with the number of jobs that wait. */
 export async function limitFigures(
-  sluice: Sluice,
+  api: LimitLooks,
   store: Store,
   seriesOf: (limits: readonly string[]) => Promise<ReadonlyMap<string, LimitSeries>>,
   only?: string,
 ): Promise<LimitFigures[]> {
-  const limits = (await sluice.limits.list()).filter(({ name }) => only === undefined || name === only)
+  const limits = (await api.list()).filter(({ name }) => only === undefined || name === only)
   const names = limits.map(({ name }) => name)
   const totals = new Map((await store.limitTotals(names)).map((each) => [each.limit, each]))
   const longest = new Map<string, string>()
@@ -59,11 +60,11 @@ export async function limitFigures(
           const key = longest.get(limit.name)
           const isSingle = (sums?.keys ?? 0) <= 1
           const [first = null] = isSingle
-            ? await inspected(sluice, limit, undefined)
+            ? await inspected(api, limit, undefined)
             : key === undefined
               ? []
-              : await inspected(sluice, limit, key)
-          const unused = isSingle && first === null ? ((await inspected(sluice, limit, ''))[0] ?? null) : null
+              : await inspected(api, limit, key)
+          const unused = isSingle && first === null ? ((await inspected(api, limit, ''))[0] ?? null) : null
           const bucket = first?.key === null ? first : unused
           return {
             limit,
@@ -85,6 +86,6 @@ export async function limitFigures(
 const NO_SERIES: LimitSeries = { recent: { started: 0, denied: 0, waitedMs: 0 }, spark: [] }
 
 /** A limit may be removed meanwhile, and an unreadable one has no buckets. */
-async function inspected(sluice: Sluice, limit: LimitView, key: string | undefined): Promise<BucketView[]> {
-  return limit.unreadable ? [] : sluice.limits.inspect(limit.name, key)
+async function inspected(api: LimitLooks, limit: LimitView, key: string | undefined): Promise<BucketView[]> {
+  return limit.unreadable ? [] : api.inspect(limit.name, key)
 }
