@@ -17,7 +17,10 @@ export interface BudgetedJob {
   readonly queueName: string
   /** How often it was fetched. BullMQ counts this from version 5. */
   readonly attemptsStarted?: number
+  /** 0: before all jobs with a priority. */
+  readonly priority?: number
   moveToDelayed(timestamp: number, token?: string): Promise<void>
+  changePriority?(options: { priority: number }): Promise<void>
 }
 
 /** The options of `withBudgets`. */
@@ -43,6 +46,11 @@ export type BudgetedProcessor<J, R> = (
 const AT_MOST = '1h'
 /** A start that is so near is waited for: to move the job would take about as long. */
 const NEAR_MS = 20
+/**
+ * A job that is back for its start waits so long for it: a start before it that began late has moved it, and a third
+ * fetch would make it late itself.
+ */
+const MOVED_MS = 200
 /** A job whose budget cannot be asked, or lacks a permit, is fetched again after this time. */
 const AGAIN_MS = 1000
 
@@ -167,13 +175,16 @@ class Starts {
       const answer = await this.#limiter.confirm(id, uses)
       if (answer.kind === 'gone') return null
       if (answer.kind === 'go') return answer
-      if (answer.startAfterMs > NEAR_MS) return { kind: 'wait', ms: answer.startAfterMs }
+      if (answer.startAfterMs > MOVED_MS) return { kind: 'wait', ms: answer.startAfterMs }
       await new Promise<void>((resolve) => this.#clock.setTimer(resolve, answer.startAfterMs))
     }
   }
 }
 
 async function delay(job: BudgetedJob, token: string | undefined, atMs: number): Promise<never> {
+  // BullMQ puts a job that comes back behind all without a priority, and before all with one: those wait for their first
+  // fetch, and this one has a start to keep.
+  if (job.priority) await job.changePriority?.({ priority: 0 })
   // BullMQ counts in whole milliseconds: one that began too early would be moved again.
   await job.moveToDelayed(Math.ceil(atMs), token)
   throw new DelayedError()

@@ -74,6 +74,23 @@ describe.skipIf(client === null)('BullMQ with budgets', () => {
     expect(new Set(starts.map(({ id }) => id)).size).toBe(8)
   })
 
+  it('fetches each of many jobs of many tenants twice, and uses their budgets while others wait for a first fetch', async () => {
+    const { queue, starts, done } = fleet(async () => 'ok', {}, 20)
+    for (let i = 0; i < 6; i++)
+      await queue.addBulk(
+        Array.from({ length: 30 }, (_, n) => ({ name: 'call', data: { tenant: `t${n}` }, opts: { priority: 1 } })),
+      )
+    const fetches = (await done(180)).map((job) => job.attemptsStarted)
+    // Every start is one of 2.0 fetches; a first one of a tenant has one.
+    expect(fetches.reduce((sum, count) => sum + count, 0) / fetches.length).toBeLessThan(2.2)
+    expect(Math.max(...fetches)).toBeLessThanOrEqual(3)
+    for (let n = 0; n < 30; n++) {
+      const times = starts.flatMap(({ tenant, atMs }) => (tenant === `t${n}` ? [atMs] : [])).sort((a, b) => a - b)
+      expect(times).toHaveLength(6)
+      expect((times[5] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(500 - 2 * SEEN_LATE_MS)
+    }
+  })
+
   it('starts at once within an open budget, and fetches once; a job without uses is not limited', async () => {
     const { queue, starts, done } = fleet(async (_job, _token, _signal, ctx) => ctx === null, {
       uses: ({ data }) => (data.tenant === 'none' ? [] : [crm.key(data.tenant)]),

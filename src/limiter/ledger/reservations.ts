@@ -1,3 +1,4 @@
+import { beginBooked, type BookedUse, forgetBooked, moveOf, movedUs, noteBooked } from '../../policy/limits/booked.ts'
 import { charge, refund } from '../../policy/limits/bucket.ts'
 import { isNear } from '../../policy/rules/fixed-window.ts'
 import type { ReservationAnswer, Confirmation, UnitRequest } from '../contract/limiter.ts'
@@ -7,19 +8,16 @@ import type { Ledger, LedgerBucket } from './ledger.ts'
 /** A booked start: its units are taken as of its instant. */
 export interface Reservation {
   readonly request: UnitRequest
+  /** The instant at which it was booked. Starts before it that begin late move it. */
   readonly startUs: number
+  /** What it remembers of each bucket, in the order of its uses. */
+  readonly booked: readonly BookedUse[]
   /** Whether its units are taken. They are not while its start lies in a fixed window beyond the next. */
   readonly taken: boolean
 }
 
-/** A reservation that is not confirmed for so long after its start lapses. Its units stay taken. */
-export const RESERVATION_LAPSES_US = 600_000_000
-
 /** A permit that a reservation lacks at its start is asked for again after this time. */
 const PERMIT_POLL_US = 50_000
-
-/** A start that is confirmed later than this is booked again: several late ones could begin together. */
-const LATE_US = 50_000
 
 /** Books the next start of a request. A reservation takes no permit: `confirm` does. */
 export function reserveIn(
@@ -45,13 +43,18 @@ function book(
   const { atUs, by } = openingOf(buckets, request, nowUs, true)
   const isFar = buckets.some(({ policy: { rule } }) => rule?.kind === 'fixed' && !isNear(rule, nowUs, atUs))
   if (atUs === Infinity || atUs - nowUs > atMostUs || isFar)
-    return { reservation: { request, startUs: atUs, taken: false }, by }
-  for (let i = 0; i < buckets.length; i++) {
-    const bucket = buckets[i] as LedgerBucket
-    charge(bucket.policy, bucket.state, nowUs, request.uses[i]?.weight ?? 1, atUs)
+    return { reservation: { request, startUs: atUs, booked: [], taken: false }, by }
+  const booked = buckets.map((bucket, i) => {
+    const { policy, state } = bucket
+    const use = noteBooked(policy, state, atUs)
+    const startedUs = state.booked?.startedUs ?? 0
+    charge(policy, state, nowUs, request.uses[i]?.weight ?? 1, atUs)
+    // It has not begun.
+    if (state.booked) state.booked.startedUs = startedUs
     bucket.changed = true
-  }
-  return { reservation: { request, startUs: atUs, taken: true }, by }
+    return use
+  })
+  return { reservation: { request, startUs: atUs, booked, taken: true }, by }
 }
 
 /** Decides at the start of a reservation whether it stands. `next`: the reservation from then on; null: it is over. */
@@ -60,26 +63,58 @@ export function confirmIn(
   reservation: Reservation,
 ): { readonly answer: Confirmation; readonly next: Reservation | null } {
   const { nowUs } = ledger
-  const { request, startUs } = reservation
+  const { request } = reservation
   const buckets = bucketsOf(ledger, request)
   if (!Array.isArray(buckets)) return { answer: { kind: 'gone' }, next: null }
   const wait = (by: LedgerBucket, startAfterUs: number, next: Reservation): ReturnType<typeof confirmIn> => ({
     answer: { kind: 'wait', startAfterUs, by: { limit: by.limit, key: by.key } },
     next,
   })
-  const [first] = buckets
-  if (first && startUs > nowUs) return wait(first, startUs - nowUs, reservation)
+  const { dueUs, by } = dueOf(buckets, reservation)
+  if (by && dueUs > nowUs) return wait(by, dueUs - nowUs, reservation)
   const full = buckets.find(({ policy, active }) => policy.concurrency !== null && active >= policy.concurrency)
   if (full) return wait(full, PERMIT_POLL_US, reservation)
   const closed = buckets.find(({ state }) => state.closedUntilUs > nowUs)
   let now = reservation
-  if (closed || !reservation.taken || nowUs - startUs > LATE_US) {
+  if (closed || !reservation.taken || isLost(buckets, reservation, nowUs)) {
     giveBack(ledger, buckets, reservation)
     const again = book(ledger, buckets, request, Infinity)
     now = again.reservation
     if (again.by) return wait(closed ?? again.by, now.startUs - nowUs, now)
   }
-  return { answer: { kind: 'granted', atUs: now.startUs, permit: takePermits(buckets, request, nowUs) }, next: null }
+  begin(buckets, now, nowUs)
+  return { answer: { kind: 'granted', atUs: nowUs, permit: takePermits(buckets, request, nowUs) }, next: null }
+}
+
+/** The instant of a reservation, as starts that began late have moved it, and the bucket that moved it most. */
+function dueOf(
+  buckets: readonly LedgerBucket[],
+  { startUs, booked }: Reservation,
+): { readonly dueUs: number; readonly by: LedgerBucket | undefined } {
+  let [dueUs, by] = [startUs, buckets[0]]
+  for (let i = 0; i < buckets.length; i++) {
+    const bucket = buckets[i] as LedgerBucket
+    const movedToUs = movedUs(bucket.state, booked[i] ?? EXACT, startUs)
+    if (movedToUs > dueUs) [dueUs, by] = [movedToUs, bucket]
+  }
+  return { dueUs, by }
+}
+
+/** A later start has taken the place of this one. */
+function isLost(buckets: readonly LedgerBucket[], { startUs, booked }: Reservation, nowUs: number): boolean {
+  return buckets.some(({ policy, state }, i) => moveOf(policy, state, booked[i] ?? EXACT, startUs, nowUs) === null)
+}
+
+/** Begins a booked start. */
+function begin(buckets: readonly LedgerBucket[], { startUs, booked }: Reservation, nowUs: number): void {
+  for (let i = 0; i < buckets.length; i++) {
+    const bucket = buckets[i] as LedgerBucket
+    const { policy, state } = bucket
+    const use = booked[i] ?? EXACT
+    const byUs = moveOf(policy, state, use, startUs, nowUs) ?? 0
+    beginBooked(state, use, startUs, byUs, nowUs)
+    bucket.changed = true
+  }
 }
 
 /** Gives the units of a reservation back, as far as no later start counts on them. */
@@ -88,11 +123,19 @@ export function cancelIn(ledger: Ledger, reservation: Reservation): void {
   if (Array.isArray(buckets)) giveBack(ledger, buckets, reservation)
 }
 
-function giveBack({ nowUs }: Ledger, buckets: readonly LedgerBucket[], { request, startUs, taken }: Reservation): void {
-  if (!taken) return
-  for (let i = 0; i < buckets.length; i++) {
-    const bucket = buckets[i] as LedgerBucket
-    refund(bucket.policy, bucket.state, nowUs, request.uses[i]?.weight ?? 1, startUs)
-    bucket.changed = true
-  }
+function giveBack({ nowUs }: Ledger, buckets: readonly LedgerBucket[], reservation: Reservation): void {
+  if (!reservation.taken) return
+  for (const bucket of buckets) unbook(bucket, reservation, nowUs)
 }
+
+/** Gives back what a reservation took from one bucket. */
+export function unbook(bucket: LedgerBucket, { request, startUs, booked }: Reservation, nowUs: number): void {
+  const { policy, state, limit, key } = bucket
+  const i = request.uses.findIndex((use) => use.limit === limit && use.key === key)
+  refund(policy, state, nowUs, request.uses[i]?.weight ?? 1, movedUs(state, booked[i] ?? EXACT, startUs))
+  forgetBooked(state)
+  bucket.changed = true
+}
+
+/** What is remembered of a bucket if nothing is. */
+const EXACT: BookedUse = { lateUs: 0, backUs: 0, graceUs: 0 }

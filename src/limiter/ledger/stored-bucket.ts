@@ -56,10 +56,10 @@ export abstract class StoredBucket implements LedgerBucket {
 /** An instant from which a bucket equals a new one; not always the first. */
 function warmUntilUs(
   policy: LimitPolicy,
-  { atUs, closedUntilUs, rule: state, spacing, allowance }: BucketState,
+  { atUs, closedUntilUs, rule: state, spacing, allowance, booked }: BucketState,
 ): number {
   const { rule } = policy
-  let untilUs = Math.max(closedUntilUs, spacing?.nextUs ?? 0, allowance?.untilUs ?? 0)
+  let untilUs = Math.max(closedUntilUs, spacing?.nextUs ?? 0, allowance?.untilUs ?? 0, booked?.untilUs ?? 0)
   if (rule === null || state === null) return untilUs
   const { periodUs } = paceOf(policy)
   if (rule.kind === 'rate' && state.kind === 'rate') {

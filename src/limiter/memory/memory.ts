@@ -13,7 +13,8 @@ import type {
   UnitRequest,
 } from '../contract/limiter.ts'
 import { acquireIn, acquireOne } from '../ledger/acquire.ts'
-import { type Reservation, RESERVATION_LAPSES_US, cancelIn, confirmIn, reserveIn } from '../ledger/reservations.ts'
+import { RESERVATION_LAPSES_US } from '../../policy/limits/booked.ts'
+import { type Reservation, cancelIn, confirmIn, reserveIn } from '../ledger/reservations.ts'
 import { changeEvent, definitionEvent, UNDEFINED } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import type { Ledger } from '../ledger/ledger.ts'

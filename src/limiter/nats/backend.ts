@@ -16,7 +16,7 @@ import type {
 import { acquireIn } from '../ledger/acquire.ts'
 import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
-import { cancelIn, confirmIn, type Reservation, reserveIn } from '../ledger/reservations.ts'
+import { cancelIn, confirmIn, type Reservation, reserveIn, unbook } from '../ledger/reservations.ts'
 import type { Entries } from './kv.ts'
 import type { NatsBucket } from './nats-bucket.ts'
 import { NatsPolicies } from './policies.ts'
@@ -97,7 +97,7 @@ export class NatsBackend implements LimitBackend {
     const { answer, reservation } = await this.#steps.run(
       request.uses,
       (ledger) => reserveIn(ledger, request, atMostUs),
-      (bucket, { reservation }) => reservation && refundIn(bucket, reservation.request, reservation.startUs),
+      (bucket, { reservation }) => reservation && unbook(bucket, reservation, bucket.state.atUs),
     )
     if (reservation) await this.#entries.put(reservationKey(request.permit), JSON.stringify(reservation))
     return answer
@@ -121,8 +121,9 @@ export class NatsBackend implements LimitBackend {
     if (!reservation) return false
     await this.#entries.purge(reservationKey(id), revision)
     // Each bucket by itself: nothing has to happen at once.
-    for (const use of reservation.request.uses) {
-      const alone = { ...reservation, request: { ...reservation.request, uses: [use] } }
+    for (const [i, use] of reservation.request.uses.entries()) {
+      const request = { ...reservation.request, uses: [use] }
+      const alone = { ...reservation, request, booked: reservation.booked.slice(i, i + 1) }
       await this.#steps.run([use], (ledger) => cancelIn(ledger, alone))
     }
     return true

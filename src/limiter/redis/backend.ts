@@ -1,5 +1,6 @@
 import { systemClock } from '../../base/clock.ts'
 import { systemRandom } from '../../base/random.ts'
+import { RESERVATION_LAPSES_US } from '../../policy/limits/booked.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type {
   BucketName,
@@ -19,7 +20,7 @@ import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { ClockOffset } from '../ledger/clock-offset.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import { cancelIn, confirmIn, type Reservation, RESERVATION_LAPSES_US, reserveIn } from '../ledger/reservations.ts'
+import { cancelIn, confirmIn, type Reservation, reserveIn } from '../ledger/reservations.ts'
 import { type RedisClient, RedisScripts, scriptOf } from './client.ts'
 import { RedisKeys } from './keys.ts'
 import { ACQUIRE, PERMITS, READ, SWAP } from './lua/embedded.ts'

@@ -1,5 +1,6 @@
 /** A bucket: the state of one limit for one partition key, and every question and change that its rules allow together. */
 import { type Allowance, allowedAtUs, spend } from './allowance.ts'
+import { type Booked, movedBack, noteBack, noteStart } from './booked.ts'
 import { carryGuarantee, chargeGuarantee } from './guarantee.ts'
 import { freePermits } from '../rules/concurrency.ts'
 import type { LimitPolicy } from './limit.ts'
@@ -43,6 +44,8 @@ export interface BucketState {
   guarantee?: RateState
   /** The starts that the limit in shadow mode would have refused; absent: none, or it is enforced. */
   shadow?: ShadowTally
+  /** The starts that are booked and have not begun; absent: none. */
+  booked?: Booked
 }
 
 /** The count of starts that a limit in shadow mode would have refused. */
@@ -124,6 +127,7 @@ export function charge(
 ): void {
   if (policy.mode === 'shadow') return takeUnits(policy, state, clockOf(policy, state, nowUs), weight)
   takeUnits(policy, state, nowUs, weight, startUs)
+  noteStart(state, startUs)
   chargeGuarantee(policy, state, startUs, weight)
   if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), startUs)
 }
@@ -167,7 +171,8 @@ export function credit(
   touch(policy, state, atUs)
   // The units of a start in shadow mode were taken at the instant at which it would have begun.
   const takenAtUs = policy.mode === 'shadow' ? atUs : chargedAtUs
-  if (policy.rule !== null && weight > 0) giveBack(policy.rule, ruleState(state), atUs, weight, takenAtUs)
+  const { rule } = policy
+  if (rule !== null && weight > 0) noteBack(state, () => giveBack(rule, ruleState(state), atUs, weight, takenAtUs))
   if (state.allowance) state.allowance = spend(state.allowance, -weight, chargedAtUs)
 }
 
@@ -186,7 +191,8 @@ export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, un
 export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): BucketState {
   const guarantee = carryGuarantee(from, to, state, nowUs)
   const current = from.mode === 'shadow' && to.mode !== 'shadow' ? leaveShadow(from, state, nowUs) : state
-  return { ...adoptRules(from, to, current, nowUs), ...(guarantee && { guarantee }) }
+  const next: BucketState = { ...adoptRules(from, to, current, nowUs), ...(guarantee && { guarantee }) }
+  return current.booked ? { ...next, booked: movedBack(current.booked, current.rule, next.rule) } : next
 }
 
 /** The instant at which units are taken or given back. In shadow mode it is that of the last start, if that is later. */
@@ -280,6 +286,7 @@ function unitsFor(policy: LimitPolicy, state: BucketState, active: number, nowUs
 /** Whether the bucket will behave like a new one, so that it may be deleted. Never under `startEmpty`. */
 export function isCold(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): boolean {
   if (active > 0 || state.closedUntilUs > nowUs || allowanceOf(state, nowUs) || state.shadow) return false
+  if (state.booked && state.booked.untilUs > nowUs) return false
   if (spacedUntilUs(policy, state) > nowUs || (state.guarantee && !rateIsFull(state.guarantee, nowUs))) return false
   const { rule } = policy
   if (rule === null) return true
@@ -299,7 +306,7 @@ export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number):
   if (byUs <= 0) return state
   const closedUntilUs = state.closedUntilUs === 0 ? 0 : state.closedUntilUs - byUs
   const { rule } = policy
-  const known = state.allowance
+  const { allowance: known, booked } = state
   return {
     atUs: nowUs,
     closedUntilUs,
@@ -307,6 +314,7 @@ export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number):
     ...(policy.spacing && state.spacing && { spacing: reclockSpacing(policy.spacing, state.spacing, byUs, nowUs) }),
     ...(known && { allowance: { ...known, untilUs: known.untilUs - byUs, sinceUs: known.sinceUs - byUs } }),
     ...(policy.of?.rule && state.guarantee && { guarantee: reclockRate(policy.of.rule, state.guarantee, byUs, nowUs) }),
+    ...(booked && { booked: { ...booked, startedUs: booked.startedUs - byUs, untilUs: booked.untilUs - byUs } }),
   }
 }
 
@@ -323,6 +331,7 @@ function applyPenalty(policy: LimitPolicy, state: BucketState): RuleState {
 export function touch(policy: LimitPolicy, state: BucketState, nowUs: number): void {
   state.atUs = nowUs
   if (state.allowance && state.allowance.untilUs <= nowUs) delete state.allowance
+  if (state.booked && state.booked.untilUs <= nowUs) delete state.booked
   if (state.closedUntilUs === 0 || state.closedUntilUs > nowUs) return
   if (policy.rule !== null) state.rule = applyPenalty(policy, state)
   state.closedUntilUs = 0

@@ -1,3 +1,4 @@
+import { noteBack } from './booked.ts'
 import { applyReport, type BudgetReport } from './allowance.ts'
 import { type BucketState, ruleState, touch } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
@@ -41,7 +42,7 @@ export function setLevel(
   else if (here < reported && directions.up) {
     const fresh = newRuleState(rule.kind === 'rate' ? { ...rule, startEmpty: false } : rule, lastUs)
     if (reported < capacity) take(rule, fresh, lastUs, capacity - reported)
-    state.rule = fresh
+    noteBack(state, () => (state.rule = fresh))
   } else return 'no'
   return Math.abs(here - reported) * 10 >= capacity ? 'news' : 'yes'
 }

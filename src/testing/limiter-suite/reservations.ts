@@ -1,5 +1,5 @@
 import { equal, matches } from './expectations.ts'
-import { type Cases, request, SECOND_US } from './subject.ts'
+import { type Cases, request, SECOND_US, type Subject } from './subject.ts'
 
 /** Reservations book exact starts. */
 export const RESERVATIONS: Cases = {
@@ -57,14 +57,57 @@ export const RESERVATIONS: Cases = {
 
   'that are confirmed late do not begin together': async (subject) => {
     await subject.define({ crm: { every: '1s' } })
-    const ids: string[] = []
-    for (let i = 0; i < 3; i++) {
-      const answer = await subject.backend.reserve(request('crm'), 10 * SECOND_US)
-      if (answer.kind === 'booked') ids.push(answer.id)
-    }
+    const ids = await booked(subject, 3)
     await subject.advance(10_000)
     const kinds: string[] = []
     for (const id of ids) kinds.push((await subject.backend.confirm(id)).kind)
     equal(kinds, ['granted', 'wait', 'wait'])
   },
+
+  'that begin late move those after them by as much, and lose no unit': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s', burst: 1 } })
+    const ids = await booked(subject, 4)
+    matches(await subject.backend.confirm(ids[0] ?? ''), { kind: 'granted' })
+    await subject.advance(1300)
+    matches(await subject.backend.confirm(ids[1] ?? ''), { kind: 'granted' })
+    await subject.advance(700)
+    matches(await subject.backend.confirm(ids[2] ?? ''), { kind: 'wait', startAfterUs: 300_000 })
+    equal(await subject.ask('crm'), ['crm 2300'])
+    await subject.advance(300)
+    matches(await subject.backend.confirm(ids[2] ?? ''), { kind: 'granted' })
+    await subject.advance(1000)
+    matches(await subject.backend.confirm(ids[3] ?? ''), { kind: 'granted' })
+    equal(await subject.ask('crm'), ['crm 1000'])
+  },
+
+  'may begin late, in any order, as far as the burst allows it': async (subject) => {
+    await subject.define({ crm: { rate: 10, per: '1s', burst: 5 } })
+    await subject.granted('crm*5')
+    const ids = await booked(subject, 3)
+    await subject.advance(350)
+    for (const id of ids.reverse()) matches(await subject.backend.confirm(id), { kind: 'granted' })
+    equal(await subject.ask('crm'), ['crm 50'])
+  },
+
+  'go to the end if a later one has taken their place': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s', burst: 1 } })
+    const ids = await booked(subject, 4)
+    await subject.advance(2000)
+    matches(await subject.backend.confirm(ids[2] ?? ''), { kind: 'granted' })
+    matches(await subject.backend.confirm(ids[1] ?? ''), { kind: 'wait', startAfterUs: 2_000_000 })
+    await subject.advance(1000)
+    matches(await subject.backend.confirm(ids[3] ?? ''), { kind: 'granted' })
+    await subject.advance(1000)
+    matches(await subject.backend.confirm(ids[1] ?? ''), { kind: 'granted' })
+  },
+}
+
+/** Books so many starts of `crm`; it answers their ids. */
+async function booked(subject: Subject, count: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let i = 0; i < count; i++) {
+    const answer = await subject.backend.reserve(request('crm'), 10 * SECOND_US)
+    if (answer.kind === 'booked') ids.push(answer.id)
+  }
+  return ids
 }

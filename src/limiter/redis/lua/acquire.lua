@@ -38,6 +38,7 @@ local function decode(stored, bucket)
     state.spacing = {next = at + v[i + 1]}
     i = i + 2
   end
+  if v[i] and not KINDS[v[i]] then return nil end
   local rule = bucket.policy.rule
   if (rule and rule.kind) ~= KINDS[v[i]] then return nil end
   if rule then state.rule = RULES[rule.kind].read(v, i, at) end

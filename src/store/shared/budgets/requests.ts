@@ -8,13 +8,8 @@ import type {
 } from '../../../limiter/contract/limiter.ts'
 import { acquireIn, acquireOne } from '../../../limiter/ledger/acquire.ts'
 import { renew, reportOf } from '../../../limiter/ledger/corrections.ts'
-import {
-  cancelIn,
-  confirmIn,
-  type Reservation,
-  RESERVATION_LAPSES_US,
-  reserveIn,
-} from '../../../limiter/ledger/reservations.ts'
+import { cancelIn, confirmIn, type Reservation, reserveIn } from '../../../limiter/ledger/reservations.ts'
+import { RESERVATION_LAPSES_US } from '../../../policy/limits/booked.ts'
 import { loadBuckets, OF_THE_FLEET } from '../buckets.ts'
 import { bucketOf } from '../stored-bucket.ts'
 import { ask, type Reading } from '../reading.ts'
