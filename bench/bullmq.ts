@@ -13,7 +13,7 @@ const CONCURRENCY = Number(process.env['CONCURRENCY'] ?? 100)
 const ARRIVALS = 100
 const REDIS = process.env['SLUICE_TEST_REDIS'] ?? 'redis://127.0.0.1:6379'
 
-/** Jobs that nobody has fetched yet let those pass that are back for their start. */
+/** Jobs that wait for their first fetch let those pass that are back for their start. */
 const FIRST = { priority: 1 }
 
 interface Data {

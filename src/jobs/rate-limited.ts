@@ -130,12 +130,3 @@ function wording(wait: RetryAfter): string {
     ? `come back at ${new Date(wait.epochMs).toISOString()}`
     : `come back in ${wait.us / 1_000} ms`
 }
-
-/** Whether an error is a `RateLimited` of any copy of this package. An error that only has its name is ordinary. */
-export function isRateLimited(error: unknown): error is RateLimited {
-  if (error instanceof RateLimited) return true
-  if (!(error instanceof Error) || error.name !== 'RateLimited') return false
-  const { retryAfter, limitName } = error as { retryAfter?: unknown; limitName?: unknown }
-  const hasKind = typeof retryAfter === 'object' && retryAfter !== null && 'kind' in retryAfter
-  return hasKind && (limitName === null || typeof limitName === 'string')
-}

@@ -1,14 +1,18 @@
 /** What calls learn about their budgets: real costs, refusals, and the headers of answers. */
 import type { Clock } from '../../base/clock.ts'
 import type { Answer } from '../../jobs/header-source.ts'
-import { isRefusal, type RateLimitDetails, readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
-import { penaltyUs, RateLimited } from '../../jobs/rate-limited.ts'
+import type { RateLimitDetails } from '../../jobs/rate-limit-headers.ts'
+import type { RateLimited } from '../../jobs/rate-limited.ts'
 import { paceOf } from '../../policy/limits/pace.ts'
 import type { BucketName, BucketUse, LimitBackend } from '../contract/limiter.ts'
 import type { LimiterLimits } from './uses.ts'
 
 /** The longest time for which an answer may close or bound a bucket. */
 const LONGEST_US = 3_600_000_000
+
+// What reads answers is loaded with the first one, so that a limiter without them stays small.
+const headers = async () => import('../../jobs/rate-limit-headers.ts')
+const refusals = async () => import('../../jobs/rate-limited.ts')
 
 /** A start whose answer is awaited. */
 export interface Running {
@@ -51,6 +55,7 @@ export class Feedback {
     const policy = limit === null ? null : this.#options.limits.policy(limit)
     if (limit === null || !policy) return
     const { intervalUs, periodUs } = paceOf(policy)
+    const { penaltyUs } = await refusals()
     const forUs = penaltyUs(refusal, { nowMs: this.#options.clock.now(), intervalUs, periodUs })
     await this.penalize({ limit, key: key === null ? (named?.key ?? '') : String(key) }, forUs)
   }
@@ -63,8 +68,9 @@ export class Feedback {
   /** Reads an answer: a refusal closes a bucket, and headers correct those of limits with `calibrate`. */
   async observe(run: Running, answer: Answer): Promise<void> {
     const nowMs = this.#options.clock.now()
+    const { isRefusal, readRateLimitHeaders } = await headers()
     const isRefused = isRefusal(answer)
-    if (isRefused) await this.refused(run.uses, RateLimited.from(answer, { now: nowMs }))
+    if (isRefused) await this.refused(run.uses, (await refusals()).RateLimited.from(answer, { now: nowMs }))
     for (const use of run.uses) {
       const policy = this.#options.limits.policy(use.limit)
       if (!policy?.calibrate) continue

@@ -1,7 +1,6 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
-import { isRefusal } from '../../jobs/rate-limit-headers.ts'
 import type { Feedback } from './feedback.ts'
 import type { GrantedStart } from './permit.ts'
 import type { Use } from './uses.ts'
@@ -60,7 +59,9 @@ export function limitedFetch(options: FetchOptions, { acquire, feedback }: Fetch
         feedback.end(start)
         await start.release()
       }
-      if (left === 0 || !isRefusal(response)) return response
+      if (left === 0) return response
+      const { isRefusal } = await import('../../jobs/rate-limit-headers.ts')
+      if (!isRefusal(response)) return response
       await response.body?.cancel()
     }
   }

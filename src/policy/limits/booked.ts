@@ -10,7 +10,7 @@ import type { SpacingState } from '../rules/spacing.ts'
 import type { RateState } from '../rules/token-bucket.ts'
 import type { LimitPolicy } from './limit.ts'
 
-/** What starts that are booked concern of a bucket. */
+/** The parts of a bucket that booked starts concern. */
 interface BookableState {
   rule: RuleState | null
   spacing?: SpacingState
@@ -31,7 +31,7 @@ export interface Booked {
   untilUs: number
 }
 
-/** What a reservation remembers of one bucket. */
+/** The part of a reservation that is about one bucket. */
 export interface BookedUse {
   /** `lateUs` of the bucket when it was booked. */
   readonly lateUs: number
