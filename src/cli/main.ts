@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { registerDashboard } from './commands/dashboard.ts'
 import { registerDemo } from './commands/demo.ts'
+import { registerDoctor } from './commands/doctor.ts'
 import { registerFlows } from './commands/flows.ts'
 import { registerForecast } from './commands/forecast.ts'
 import { registerReplay } from './commands/replay.ts'
@@ -15,6 +16,7 @@ import { registerPresets } from './commands/presets.ts'
 import { registerQueues } from './commands/queues.ts'
 import { registerSchedules } from './commands/schedules.ts'
 import { registerServe } from './commands/serve.ts'
+import { registerTop } from './commands/top.ts'
 import { registerWorkers } from './commands/workers.ts'
 import { registerWorkflows } from './commands/workflows.ts'
 
@@ -30,6 +32,8 @@ const commands: readonly ((program: Command) => void)[] = [
   registerReplay,
   registerWorkflows,
   registerPresets,
+  registerTop,
+  registerDoctor,
   registerMigrate,
   registerServe,
   registerDashboard,

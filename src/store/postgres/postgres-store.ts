@@ -13,6 +13,7 @@ import { type Context, createContext, readClock } from './context.ts'
 import type { Access } from '../shared/sql.ts'
 import { useTestClock } from './test-clock.ts'
 import { currentLimits } from './limit-timelines.ts'
+import { diagnose } from './diagnose.ts'
 import { checkExisting, migrate, pendingMigrations, schemaOf } from './migrate.ts'
 import { BatchedPushes } from './batched-push.ts'
 import { clear } from './clear.ts'
@@ -245,6 +246,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   registerWorker: Store['registerWorker'] = async (worker) => (await this.#registering.add([worker]))[0] as Registration
 
   queueCounts: Store['queueCounts'] = async (queue) => withoutTickets(await this.#read((db) => queueCounts(db, queue)))
+  diagnose: Store['diagnose'] = () => this.#read((db) => diagnose(db, this.#clock))
   schema: Store['schema'] = () => this.#db.session(schemaOf)
   clear: Store['clear'] = () => this.#persist((db) => clear(this.#context, db))
 

@@ -12,6 +12,7 @@ import type { Context } from './context.ts'
 import { enqueue, transactionRefused } from './enqueue.ts'
 import { Policies } from './limit-timelines.ts'
 import { clear } from './clear.ts'
+import { diagnose } from './diagnose.ts'
 import { queueCounts } from './counts.ts'
 import { push, RefusedPush } from './push.ts'
 import type { Access } from '../shared/sql.ts'
@@ -70,12 +71,16 @@ export class SqliteStore extends SharedVerbs implements Store {
   /** Workers that joined through this store: all other registered ones are company. */
   readonly #workers = new Set<number>()
   readonly #ageingUs: number | null | undefined
+  readonly #clock: Clock
+  readonly #path: string
   #settling: SettleBatch | null = null
 
   constructor(options: SqliteStoreOptions) {
     super()
     const { clock, path, durability, retention, busyMs } = options
     this.#ageingUs = options.ageingUs
+    this.#clock = clock
+    this.#path = path
     this.#db = new SqliteConnection({ path, sync: durability === 'power', ...(busyMs !== undefined && { busyMs }) })
     this.#storeClock = new StoreClock(clock)
     this.#db.define('now_us', () => this.#storeClock.nowUs())
@@ -221,6 +226,7 @@ export class SqliteStore extends SharedVerbs implements Store {
     }
   }
 
+  diagnose: Store['diagnose'] = () => this.#read(() => diagnose(this.#db, this.#clock, this.#path))
   schema: Store['schema'] = () =>
     this.#read(() => {
       const [stored] = this.#db.get<[number]>('PRAGMA user_version') as [number]
