@@ -78,6 +78,11 @@ export interface FlowOwner {
   readonly queue: string
 }
 
+/** A flow's key as it is stored: each tenant has keys of its own. */
+export function keyOfTenant(tenant: string, key: string): string {
+  return tenant === '' ? key : `${tenant}/${key}`
+}
+
 /** The owner of a flow that no client has started: that of its queue, whose name may begin with a tenant and a slash. */
 export function ownerOfQueue(queue: string): FlowOwner {
   const at = queue.lastIndexOf('/')

@@ -55,7 +55,12 @@ const order = workflow('order', input<Order>(), {
     }
     const parcels = await flow.map('ship', ship, o.items, { onFailure: 'collect' })
     const labels = parcels.flatMap((each) => (each.ok ? [each.value.label] : []))
-    await flow.call('thank', thank, { order: o.id }, { delay: '1d' })
+    await flow.call(
+      'thank',
+      thank,
+      { order: o.id },
+      { delay: '1d', priority: 3, timeout: '5s', retry: { attempts: 2 } },
+    )
     return { state: 'shipped' as const, at, by: null, labels }
   },
 })
@@ -147,6 +152,10 @@ export function refused(): void {
       await flow.call('ship', ship, { order: 'x' })
       // @ts-expect-error TS2339: a limit keyed by what the input lacks
       await flow.call('thank', thank, { order: 'x' }, { limits: [perTenant.by((i) => String(i.tenant))] })
+      // @ts-expect-error TS2353: a unique key of a call, which the flow makes once
+      await flow.call('thank', thank, { order: 'x' }, { unique: 'x' })
+      // @ts-expect-error TS2353: a transaction of the caller's own for a child
+      await flow.child('refund', refund, { charge: 'x' }, { tx: {} })
       // @ts-expect-error TS2739: a list of inputs of another type
       await flow.map('ship', ship, [given])
       // @ts-expect-error TS2345: a signal of a workflow without signals
@@ -157,6 +166,10 @@ export function refused(): void {
       void (await flow.map('ship', ship, [], { onFailure: 'collect' }))[0]?.label
     },
   })
+  // @ts-expect-error TS2322: begins again with another input
+  workflow('w', input<{ tenant: string }>(), { run: async () => again({ customer: 1 }) })
+  // @ts-expect-error TS2322: may begin again with another input
+  workflow('w', input<{ tenant: string }>(), { run: async (o) => (o.tenant === '' ? 1 : again({ n: 1 })) })
   // @ts-expect-error TS2339: held by a field that the input lacks
   workflow('w', input<{ tenant: string }>(), { hold: [perCustomer.by((o) => String(o.customer))], run: async () => 1 })
   machine('m', {

@@ -492,6 +492,56 @@ describe.each(STORES)('what a workflow waits for on $name', (store) => {
     expect(await flow.result()).toEqual(['L1', 'L2', 'handler.nonretryable'])
   })
 
+  test('a call has the options of an enqueue, and refuses those that a flow cannot keep', async () => {
+    const w = new FlowsHarness(store)
+    const work = task('work', numbered, {
+      retry: { attempts: 5 },
+      run: async ({ n }, { attempt, signal }) => {
+        w.note(`work${n}#${attempt}`)
+        if (n === 1) throw new Error('always')
+        if (n === 2)
+          await new Promise((_, fail) => signal.addEventListener('abort', () => fail(signal.reason as Error)))
+        return n
+      },
+    })
+    const codeOf = async (call: Promise<unknown>): Promise<string> =>
+      call.then(String, (error: unknown) => (error as StepFailed).reason)
+    const given: readonly object[] = [
+      { unique: 'x' },
+      { tx: {} },
+      { attempts: 3 },
+      { priority: 101 },
+      { delay: 'soon' },
+    ]
+    const refusals: unknown[] = []
+    const order = workflow('order', numbered, {
+      run: async (_input, flow) => {
+        const retried = await codeOf(flow.call('retried', work, { n: 1 }, { retry: { attempts: 2, backoff: 'none' } }))
+        const timed = await codeOf(
+          flow.call('timed', work, { n: 2 }, { timeout: '2s', retry: { attempts: 1 }, tags: ['a'] }),
+        )
+        const expiresAt = new Date(w.clock.now() + 1000)
+        const late = await codeOf(flow.call('late', work, { n: 3 }, { queue: 'unserved', expiresAt }))
+        await Promise.all(
+          [-5, 5].map((priority) => flow.call(`p${priority}`, work, { n: priority }, { priority, queue: 'one' })),
+        )
+        return [retried, timed, late]
+      },
+    })
+    const wrong = workflow('wrong', numbered, {
+      run: async ({ n }, flow) => flow.call('wrong', work, { n: 9 }, given[n]),
+    })
+    const queues = { default: { concurrency: 4 }, one: { concurrency: 1 } }
+    const sluice = await w.start({ workflows: [order, wrong], tasks: [work], queues })
+    const flow = await order.start({ n: 1 })
+    const failing = await wrong.startMany(given.map((_, n) => ({ n })))
+    await w.clock.advance('60s')
+    expect(await flow.result()).toEqual(['handler.failed', 'job.timeout', 'job.expired'])
+    expect(w.starts.map(({ step }) => step)).toEqual(['work1#1', 'work1#2', 'work2#1', 'work5#1', 'work-5#1'])
+    for (const { id } of failing) refusals.push((await sluice.flows.inspect(id))?.error?.code)
+    expect(refusals).toEqual([...Array<string>(3).fill('option.invalid'), 'priority.invalid', 'duration.invalid'])
+  })
+
   test('a map runs a task for each item, in order, at most so many at once', async () => {
     const w = new FlowsHarness(store)
     let running = 0

@@ -6,7 +6,7 @@ import { checkUnits } from '../../policy/limits/define.ts'
 import type { EnqueueOptions, OptionsOf, TaskDefinition } from './task.ts'
 
 /** Options of a task, or with another name in a call. */
-const ALIASES = {
+export const CALL_ALIASES: Readonly<Record<string, string>> = {
   in: 'delay',
   at: 'runAt',
   limit: 'limits',
@@ -34,9 +34,12 @@ const OPTIONS = [
   'tx',
 ] as const
 
+/** Of a call in a flow: its job is stored with the flow, and the flow itself calls it once. */
+export const CALL_OPTIONS: readonly string[] = OPTIONS.filter((name) => name !== 'unique' && name !== 'tx')
+
 /** Checks the options of a call. @throws {SluiceError} `option.invalid`, `priority.invalid`, `delay.invalid` */
 export function checkCall(options: EnqueueOptions<never>, task: string): void {
-  checkOptions(options, OPTIONS, `enqueue of ${task}`, { aliases: ALIASES })
+  checkOptions(options, OPTIONS, `enqueue of ${task}`, { aliases: CALL_ALIASES })
   const { priority, delay, runAt, weight, share, meta, tags } = options
   if (priority !== undefined && !(Number.isInteger(priority) && priority >= -100 && priority <= 100))
     throw new SluiceError(

@@ -1,6 +1,7 @@
 import type { Duration } from '../../base/duration.ts'
-import type { AnyWorkflow, FlowStartOptions } from '../../engine/define/workflow.ts'
+import type { AnyWorkflow } from '../../engine/define/workflow.ts'
 import type { LimitUse } from '../../policy/limits/define.ts'
+import type { ChildOptions } from '../shared/start-child.ts'
 import type { StepContext } from '../shared/step-context.ts'
 import type { In, Out, Schemas, Startable } from '../shared/startable.ts'
 
@@ -80,9 +81,9 @@ export interface Target {
 export class ChildStart {
   readonly of: AnyWorkflow
   readonly input: unknown
-  readonly options: FlowStartOptions
+  readonly options: ChildOptions
 
-  constructor(of: AnyWorkflow, input: unknown, options: FlowStartOptions) {
+  constructor(of: AnyWorkflow, input: unknown, options: ChildOptions) {
     this.of = of
     this.input = input
     this.options = options
@@ -105,6 +106,6 @@ export class MachineMove {
 }
 
 /** Starts another workflow, machine or graph from a step of a machine, for `to.join`. It is cancelled with the flow. */
-export function child<I, R>(of: Startable<I, R, never>, input: NoInfer<I>, options: FlowStartOptions = {}): Child {
+export function child<I, R>(of: Startable<I, R, never>, input: NoInfer<I>, options: ChildOptions = {}): Child {
   return Object.freeze(new ChildStart(of, input, options)) as unknown as Child
 }

@@ -1,7 +1,7 @@
 import { durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { quote, show } from '../../base/options.ts'
-import { workflowOf } from '../../engine/define/workflow.ts'
+import { prepareChild } from '../shared/start-child.ts'
 import type { FlowMove, NewChild, StepRecord } from '../../jobs/workflow.ts'
 import { recordOf } from '../shared/records.ts'
 import { ChildStart, type MachineMove } from './moves.ts'
@@ -73,7 +73,7 @@ export async function parkForChildren(visit: Visit, { children, target }: Join):
         'option.invalid',
         'A child of to.join is invalid. Expected the result of child(workflow, input).',
       )
-    const flow = await workflowOf(each.of).prepare(entry.engine, each.input, each.options)
+    const flow = await prepareChild(entry.engine, each.of, each.input, each.options)
     starts.push({ flow, step: `${name}/${i}`, attached: true })
   }
   const steps = starts.map(({ step }) => recordOf({ name: step, state: 'open' }))

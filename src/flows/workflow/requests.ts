@@ -5,7 +5,7 @@ import { checkOptions, quote, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import { specsOf } from '../../engine/define/limit-registry.ts'
 import type { FlowEntry } from '../../engine/define/flow-entry.ts'
-import { type AnyWorkflow, type FlowStartOptions, workflowOf } from '../../engine/define/workflow.ts'
+import type { AnyWorkflow } from '../../engine/define/workflow.ts'
 import { retryPolicy } from '../../jobs/retry-policy.ts'
 import { validate } from '../../jobs/schema.ts'
 import type { StepRecord } from '../../jobs/workflow.ts'
@@ -13,6 +13,7 @@ import { boundTo, checkPlace, resolveUses } from '../shared/arrivals.ts'
 import { checkFunction } from '../shared/definition.ts'
 import { StepFailed } from '../shared/failures.ts'
 import { recordOf, valueOf } from '../shared/records.ts'
+import { type ChildOptions, prepareChild } from '../shared/start-child.ts'
 import type { StepContext } from '../shared/step-context.ts'
 import type { Schemas } from '../shared/startable.ts'
 import type { SignalWant, SleepWant, StepWant } from './ask.ts'
@@ -37,18 +38,18 @@ export function stepsOf(body: Body, input: unknown): Steps<Schemas> {
       resultOf(await body.ask(name, () => callWant(body, task, given, options))),
     map: async (name: string, task: never, inputs: readonly unknown[], options: object = {}) =>
       mapped(await body.ask(name, (full) => mapWant(body, full, task, inputs, options)), options),
-    child: async (name: string, of: AnyWorkflow, given: unknown, options: FlowStartOptions = {}) =>
+    child: async (name: string, of: AnyWorkflow, given: unknown, options: ChildOptions = {}) =>
       resultOf(
         await body.ask(name, async () => ({
           kind: 'child',
-          flow: await workflowOf(of).prepare(body.entry.engine, given, options),
+          flow: await prepareChild(body.entry.engine, of, given, options),
         })),
       ),
-    detach: async (name: string, of: AnyWorkflow, given: unknown, options: FlowStartOptions = {}) =>
+    detach: async (name: string, of: AnyWorkflow, given: unknown, options: ChildOptions = {}) =>
       resultOf(
         await body.ask(name, async () => ({
           kind: 'detach',
-          flow: await workflowOf(of).prepare(body.entry.engine, given, options),
+          flow: await prepareChild(body.entry.engine, of, given, options),
         })),
       ),
     sleep: async (name: string, duration: Duration) =>

@@ -1,5 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
+import { CALL_ALIASES, CALL_OPTIONS } from '../../engine/define/call-options.ts'
 import { type AnyTask, definitionOf, type EnqueueOptions } from '../../engine/define/task.ts'
 import { prepare } from '../../engine/run/enqueue.ts'
 import type { SideJob, StepRecord } from '../../jobs/workflow.ts'
@@ -18,7 +19,7 @@ type JobsWant = Extract<Want, { kind: 'jobs' }>
 /** A task as a step. */
 export async function callWant(body: Body, task: AnyTask, input: unknown, options: object): Promise<JobsWant> {
   const { name } = definitionOf(task)
-  checkOptions(options, ['limits', 'delay'], `call of ${name}`)
+  checkOptions(options, CALL_OPTIONS, `call of ${name}`, { aliases: CALL_ALIASES })
   return { kind: 'jobs', jobs: await draftsOf(body, task, [input], options), isMap: false }
 }
 

@@ -1,11 +1,13 @@
 import type { Duration } from '../../base/duration.ts'
 import type { Kept } from '../../base/json-value.ts'
+import type { CallOptions } from '../../engine/define/flow.ts'
 import type { Task } from '../../engine/define/task.ts'
 import type { RetryOptions } from '../../jobs/retry-policy.ts'
 import type { LimitUse } from '../../policy/limits/define.ts'
 import type { Settled } from '../machine/moves.ts'
 import type { StepContext } from '../shared/step-context.ts'
-import type { Out, Schemas, Startable, StartOptions } from '../shared/startable.ts'
+import type { ChildOptions } from '../shared/start-child.ts'
+import type { Out, Schemas, Startable } from '../shared/startable.ts'
 
 /** The options of one step. */
 export interface StepOptions {
@@ -38,12 +40,15 @@ export interface Steps<Sig extends Schemas> {
    */
   step<R>(name: string, run: (step: StepContext) => R | Promise<R>): Promise<Kept<Awaited<R>>>
   step<R>(name: string, options: StepOptions, run: (step: StepContext) => R | Promise<R>): Promise<Kept<Awaited<R>>>
-  /** Runs a task as a step: under its own limits and retries, on any worker that lists it, in any language. */
+  /**
+   * Runs a task as a step, on any worker that lists it, in any language. Its limits, retries and timeout are the task's
+   * and those of the options, which are those of `enqueue` without `unique` and `tx`. `delay` begins with the call.
+   */
   call<I, O, R>(
     name: string,
     task: Task<I, O, R>,
     input: NoInfer<I>,
-    options?: { readonly limits?: readonly LimitUse<NoInfer<O>>[]; readonly delay?: Duration },
+    options?: CallOptions<NoInfer<O>>,
   ): Promise<Kept<R>>
   /**
    * Runs a task for each of at most 10,000 items, at most `atOnce` at a time. The results are in the order of the
@@ -62,13 +67,13 @@ export interface Steps<Sig extends Schemas> {
     options: { readonly atOnce?: number; readonly onFailure: 'collect' },
   ): Promise<Settled<Kept<R>>[]>
   /** Runs another workflow, machine or graph, and waits for its result. It is cancelled with this flow. */
-  child<I, R>(name: string, of: Startable<I, R, never>, input: NoInfer<I>, options?: StartOptions): Promise<Kept<R>>
+  child<I, R>(name: string, of: Startable<I, R, never>, input: NoInfer<I>, options?: ChildOptions): Promise<Kept<R>>
   /** Starts a flow that outlives this one. */
   detach<I, R>(
     name: string,
     of: Startable<I, R, never>,
     input: NoInfer<I>,
-    options?: StartOptions,
+    options?: ChildOptions,
   ): Promise<{ readonly id: string }>
   /** Waits without a slot, by the store's clock. */
   sleep(name: string, duration: Duration): Promise<void>

@@ -37,8 +37,15 @@ export interface WorkflowOptions<I, O, R, Sig extends Schemas> {
    * The body. It is entered again after each wait, and gets the results of its steps. Code between steps runs again:
    * it must have no effect of its own.
    */
-  run(input: NoInfer<O>, flow: Steps<Sig>): Promise<R | Again<I>>
+  run(input: NoInfer<O>, flow: Steps<Sig>): Promise<R | Again<NoInfer<I>>>
 }
+
+/** Refuses `again` with another input: a compiler may otherwise take such a wish for the result of the workflow. */
+type OwnAgain<I, R> = 0 extends 1 & R
+  ? unknown
+  : [Extract<R, Again<unknown>>] extends [never]
+    ? unknown
+    : { run(...given: never): Promise<Again<NoInfer<I>>> }
 
 const OPTIONS = ['signals', 'key', 'hold', 'defaults', 'timeout', 'strict', 'run'] as const
 const DEFAULTS = ['retry', 'timeout', 'priority', 'queue'] as const
@@ -53,7 +60,7 @@ const DEFAULTS = ['retry', 'timeout', 'priority', 'queue'] as const
 export function workflow<I, O, R, const Sig extends Schemas = {}>(
   name: string,
   input: Schema<I, O>,
-  options: WorkflowOptions<I, O, R, Sig>,
+  options: WorkflowOptions<I, O, R, Sig> & OwnAgain<I, R>,
 ): Startable<I, R, Sig> {
   checkName(name)
   checkSchema(input, `the schema of workflow ${name}`)

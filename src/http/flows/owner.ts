@@ -1,8 +1,7 @@
-import type { FlowOwner, FlowQuery, FlowRecord } from '../../jobs/flow.ts'
+import { type FlowOwner, type FlowQuery, type FlowRecord, keyOfTenant } from '../../jobs/flow.ts'
 import type { NewWorkflow } from '../../jobs/workflow.ts'
 import type { Call } from '../operation.ts'
 import { notFound } from '../refusal.ts'
-import { ownName } from '../tenant.ts'
 
 /** A flow that the caller may see, with its owner. */
 export interface NamedFlow {
@@ -14,14 +13,15 @@ export interface NamedFlow {
 export function ownedBy({ tenant, queue }: FlowOwner, start: NewWorkflow): NewWorkflow {
   return {
     ...start,
-    key: start.key === null ? null : ownName(tenant, start.key),
+    key: start.key === null ? null : keyOfTenant(tenant, start.key),
     owner: { tenant, queue },
   }
 }
 
 /** The tenant's own name of a flow's key. */
 export function ownKey(key: string | null, { tenant }: FlowOwner): string | null {
-  return key === null || tenant === '' || !key.startsWith(`${tenant}/`) ? key : key.slice(tenant.length + 1)
+  const own = keyOfTenant(tenant, '')
+  return key?.startsWith(own) ? key.slice(own.length) : key
 }
 
 /**

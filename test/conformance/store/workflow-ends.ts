@@ -22,6 +22,26 @@ const open = (...names: string[]) => names.map((name) => record(name, { state: '
 function children(backend: StoreBackend): void {
   const harness = eachWorkflowHarness(backend)
 
+  test('children of two tenants may have one key, and children of one tenant may not', async () => {
+    const w = harness()
+    const owners = { a: 'one', b: 'two', c: 'two' }
+    for (const [name, tenant] of Object.entries(owners))
+      await w.base.store.startWorkflows([{ ...w.newFlow(name), owner: { tenant, queue: 'q' } }])
+    expect((await w.start()).toSorted()).toEqual(['a', 'b', 'c'])
+    const kids = Object.keys(owners).map((name) => ({ name, kid: child(w, 'x', { key: 'k' }) }))
+    for (const { name, kid } of kids)
+      await w.next(name, { steps: open('x'), children: [kid], then: park({ ends: 'all' }) })
+    const shown = await Promise.all(kids.map(({ kid }) => w.base.store.getFlow(kid.flow.job.id)))
+    expect(shown.map((flow) => flow && [flow.key, flow.owner?.tenant])).toEqual([
+      ['one/k', 'one'],
+      ['two/k', 'two'],
+      null,
+    ])
+    // The third parent goes on with the conflict.
+    expect((await w.start()).toSorted()).toEqual(['c', 'x', 'x'])
+    expect((await w.memory('c')).steps[0]?.error?.code).toBe('flow.conflict')
+  })
+
   test('the end of a child ends its step, and wakes its parent', async () => {
     const w = harness()
     await w.begin('a')

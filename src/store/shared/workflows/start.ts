@@ -1,4 +1,4 @@
-import { ownerOfQueue } from '../../../jobs/flow.ts'
+import { keyOfTenant, ownerOfQueue } from '../../../jobs/flow.ts'
 import type { NewWorkflow } from '../../../jobs/workflow.ts'
 import type { StartedWorkflow } from '../../contract/workflows.ts'
 import { ask, type Reading } from '../reading.ts'
@@ -34,6 +34,7 @@ const INSERT = `INSERT INTO sluice.flows (id, kind, name, total, edges, created,
 const BY_ID = 'SELECT id FROM sluice.flows WHERE id = ANY ($1::uuid[])'
 const BY_KEY = `SELECT e.value ->> 0, f.id FROM json_array_elements($1::json) e CROSS JOIN sluice.flows f
   WHERE f.name = e.value ->> 1 AND f.key = e.value ->> 2 AND f.state = ${storedFlowState('running')}`
+const TENANTS = `SELECT seq, owner FROM sluice.flows WHERE seq = ANY ($1::bigint[]) AND owner <> ''`
 /** The holder of a key may end between two looks at it. */
 const TRIES = 3
 
@@ -57,7 +58,7 @@ export function* startWorkflows(
 export function* insertFlows(access: FlowAccess, starts: readonly Start[]): Reading<Map<string, string>> {
   const ids = new Map<string, string>()
   const { nowUs } = yield* now(access)
-  let open = [...starts].sort(byKey)
+  let open = (yield* withOwnKeys(access, starts)).sort(byKey)
   for (let tried = 0; open.length > 0; tried++) {
     if (tried >= TRIES) throw new RangeError('The keys of these flows changed hands again and again. Try again')
     const rows = open.map((start) => rowOf(start, nowUs))
@@ -71,6 +72,19 @@ export function* insertFlows(access: FlowAccess, starts: readonly Start[]): Read
     open = open.filter(({ flow }) => !ids.has(flow.job.id))
   }
   return ids
+}
+
+/** A flow that belongs to a tenant starts others under keys of that tenant. */
+function* withOwnKeys({ db }: FlowAccess, starts: readonly Start[]): Reading<Start[]> {
+  const starters = starts.flatMap(({ flow: { key, owner }, starter }) => (key === null || owner ? [] : (starter ?? [])))
+  if (starters.length === 0) return [...starts]
+  const tenants = new Map(yield* all<[seq: number, tenant: string]>(db, TENANTS, starters))
+  return starts.map((start) => {
+    const { flow, starter } = start
+    const tenant = starter === null || flow.owner ? undefined : tenants.get(starter)
+    if (tenant === undefined || flow.key === null) return start
+    return { ...start, flow: { ...flow, key: keyOfTenant(tenant, flow.key) } }
+  })
 }
 
 /** Finds flows that an earlier try stored, and the running flows that have the keys of others. */
