@@ -172,7 +172,7 @@ const importsGoDown: Rule = (source) =>
 const WINGS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   policy: [['rules'], ['limits'], ['admission'], ['forecast']],
   store: [['contract'], ['shared', 'limiter'], ['sqlite', 'postgres']],
-  limiter: [['contract'], ['ledger'], ['memory', 'redis', 'nats'], ['client']],
+  limiter: [['contract'], ['ledger'], ['memory', 'redis', 'nats', 'values'], ['client']],
   engine: [['define'], ['events'], ['run'], ['api']],
 }
 /** The only files that may stand beside their floor's wings. */

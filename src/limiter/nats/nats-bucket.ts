@@ -1,54 +1,15 @@
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { BucketName } from '../contract/limiter.ts'
-import { StoredBucket } from '../ledger/stored-bucket.ts'
-
-/** The value of an entry: the bucket's state, and the end of the lease of each permit. */
-interface Value {
-  readonly state: string
-  readonly permits: Readonly<Record<string, number>>
-}
-
-const NEW: Value = { state: '', permits: {} }
+import { ValueBucket } from '../ledger/value-bucket.ts'
 
 /** A bucket as it was read. */
-export class NatsBucket extends StoredBucket {
+export class NatsBucket extends ValueBucket {
   /** The revision of the entry; 0: there is none. */
   readonly entry: number
-  readonly permits: Map<string, number>
-  readonly #nowUs: number
 
   /** @param text the value of the entry; '': none */
   constructor(name: BucketName, text: string, entry: number, timeline: Timeline, nowUs: number) {
-    const value = text === '' ? NEW : (JSON.parse(text) as Value)
-    super(name, value.state, timeline, nowUs)
+    super(name, text, timeline, nowUs)
     this.entry = entry
-    this.permits = new Map(Object.entries(value.permits).filter(([, untilUs]) => untilUs > nowUs))
-    this.#nowUs = nowUs
   }
-
-  get active(): number {
-    return this.permits.size
-  }
-
-  takePermit(id: string, untilUs: number): void {
-    this.permits.set(id, untilUs)
-    this.changed = true
-  }
-
-  /** When the entry may be purged. */
-  get endsUs(): number {
-    return Math.max(this.warmUntilUs, ...this.permits.values())
-  }
-
-  /** The value to store. */
-  get value(): string {
-    return JSON.stringify({ state: this.text(this.#nowUs), permits: Object.fromEntries(this.permits) })
-  }
-}
-
-/** The instant of the last change of a bucket; 0: none. */
-export function lastChangeUs(text: string): number {
-  if (text === '') return 0
-  const { state } = JSON.parse(text) as Value
-  return Number(/^\d+ \[(\d+)/.exec(state)?.[1] ?? 0)
 }

@@ -3,7 +3,8 @@ import { systemRandom } from '../../base/random.ts'
 import { refund } from '../../policy/limits/bucket.ts'
 import type { BucketName, UnitRequest } from '../contract/limiter.ts'
 import type { Entries } from './kv.ts'
-import { lastChangeUs, NatsBucket } from './nats-bucket.ts'
+import { lastChangeUs } from '../ledger/value-bucket.ts'
+import { NatsBucket } from './nats-bucket.ts'
 import type { NatsPolicies } from './policies.ts'
 
 /** How often a step is made again, since another writer was first. */
