@@ -17,6 +17,7 @@ import { registerQueues } from './commands/queues.ts'
 import { registerSchedules } from './commands/schedules.ts'
 import { registerServe } from './commands/serve.ts'
 import { registerTop } from './commands/top.ts'
+import { registerTransfer } from './commands/transfer.ts'
 import { registerWorkers } from './commands/workers.ts'
 import { registerWorkflows } from './commands/workflows.ts'
 
@@ -32,6 +33,7 @@ const commands: readonly ((program: Command) => void)[] = [
   registerReplay,
   registerWorkflows,
   registerPresets,
+  registerTransfer,
   registerTop,
   registerDoctor,
   registerMigrate,

@@ -15,6 +15,8 @@ export interface ViewFlags {
 /** The result of a command: as data, and as lines for a person. */
 export interface View {
   readonly data: unknown
+  /** Standard output has the answer already. */
+  readonly silent?: true
   lines(paint: Paint): string[]
 }
 
@@ -80,6 +82,7 @@ async function print(
   let drawn = 0
   for (let first = true; ; first = false) {
     const view = await look()
+    if (view.silent) return
     if (flags.json) out.write(`${JSON.stringify(view.data, null, flags.watch ? 0 : 2)}\n`)
     else if (live) {
       // Lines below the screen's end could not be drawn over.
@@ -126,7 +129,8 @@ export async function reportErrors(work: () => Promise<void>): Promise<void> {
     await work()
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
-    const found = /^(store|job|flow|queue\.drain)\./.test(error.code) && error.code !== 'store.url.invalid'
+    const found =
+      /^(store|job|flow|queue\.drain|unique\.conflict)(\.|$)/.test(error.code) && error.code !== 'store.url.invalid'
     process.exitCode = found || error.code.endsWith('.unknown') ? 1 : 2
     process.stderr.write(`error ${error.code}: ${error.message}\n`)
   }

@@ -13,6 +13,8 @@ export interface Explanation {
   readonly unresolved?: true
   /** The buckets that must admit it, with its cost in each. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+  /** Its task, a colon, and the key of `unique`; null: none. It holds the key unless the job has ended. */
+  readonly uniqueKey: string | null
   /** The key that separates its lane from others with the same buckets; null: none. */
   readonly fairKey: string | null
   /** The starts of one turn of its lane; 1 for a job without a lane. */

@@ -33,6 +33,7 @@ const WAIT = columns({
   attempt: column<number>('j.attempt'),
   sinceUs: column<number>('j.since'),
   due: column<number | null>('j.due'),
+  uniqueKey: column<string | null>('j.unique_key'),
   /** It waits for an engine that resolves its limits. */
   unresolved: column<boolean | number>(`substr(j.lane, 1, 1) = '?'`),
 })
@@ -54,7 +55,7 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const fair = laneKey === 'id' ? 'l.fair' : 'j.fair'
   const sql = `SELECT ${WAIT.list}, ${fair} FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.${laneKey} = j.lane WHERE j.seq = $1`
   const row = (yield* first(db, sql, job.seq)) as readonly unknown[]
-  const { lane, laneState, share, state, priority, weights, attempt, sinceUs, due, unresolved, ...stored } =
+  const { lane, laneState, share, state, priority, weights, attempt, sinceUs, due, uniqueKey, unresolved, ...stored } =
     WAIT.read(row)
   const fairKey = row.at(-1) as string | null
   const ids = JSON.parse(stored.buckets ?? '[]') as number[]
@@ -64,7 +65,7 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
   const staff = yield* staffOf(access, job.queue, job.task, nowUs)
   const waitsOn = { waitsOn: null, headroom: null, position: null, linePosition: null, overrides: [], untilUs: null }
-  const idle = { job, uses, fairKey, share: share ?? 1, ...waitsOn, sinceUs, exact: false, ...staff }
+  const idle = { job, uses, uniqueKey, fairKey, share: share ?? 1, ...waitsOn, sinceUs, exact: false, ...staff }
   // A job that a limit has rescheduled is shown as scheduled, and waits in its lane.
   if (state !== STATE.available) {
     const isHeld = job.state === 'active' && job.startedUs !== null && job.startedUs > nowUs

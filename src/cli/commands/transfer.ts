@@ -1,0 +1,96 @@
+import { createWriteStream } from 'node:fs'
+import { once } from 'node:events'
+import { type Command, Option } from 'commander'
+import { groupDigits } from '../../policy/limits/policy-words.ts'
+import type { Store } from '../../store/contract/store.ts'
+import { confirm, progressBar } from '../ask.ts'
+import { addStoreOptions, showChange, type View, type ViewFlags } from '../view.ts'
+
+const EXPORT = `
+Writes one JSON object a line: limits, schedules, and the jobs that wait (available, scheduled, retryable), the newest first. Left out
+are running jobs, jobs of flows, and those whose limits no engine has resolved: stop the engines first. A job keeps its id, limits,
+unique key, time and payload; it begins again with its first attempt. With --json: { limits, schedules, jobs, leftOut }.
+
+Exit code: 0; 1 when there is no such store; 2 for a wrong option, or a file that exists.`
+const IMPORT = `
+Reads the lines of sluice export (- is standard input) and stores them. Every line is checked first: a bad one is named by its number,
+and then nothing is stored. Limits are defined as by an engine's start: a higher version in the store stays. With --json:
+{ limits, schedules, jobs, skipped }.
+
+Exit code: 0; 1 when there is no such store, when it has one of the jobs, or when a limit is unknown; 2 for a wrong option or line.`
+
+/** Adds `sluice export` and `sluice import`. */
+export function registerTransfer(program: Command): void {
+  addStoreOptions(program.command('export').description('write the limits, schedules and waiting jobs of a store'))
+    .addOption(new Option('--to <file>', 'a new file (default: standard output)'))
+    .addHelpText('after', EXPORT)
+    .action(({ to, ...flags }: ViewFlags & { readonly to?: string }) => exportTo(flags, to))
+  addStoreOptions(program.command('import').description('store the lines of sluice export'))
+    .argument('<file>', 'a file, or - for standard input')
+    .addOption(
+      new Option('--duplicates <how>', 'what to do with jobs that the store has')
+        .choices(['refuse', 'skip'])
+        .default('refuse'),
+    )
+    .option('--dry-run', 'only check and count')
+    .option('--yes', 'do not ask')
+    .addHelpText('after', IMPORT)
+    .action((file: string, flags: ImportFlags) => importFrom(file, flags))
+}
+
+interface ImportFlags extends ViewFlags {
+  readonly duplicates: 'refuse' | 'skip'
+  readonly dryRun?: true
+  readonly yes?: true
+}
+
+function exportTo(flags: ViewFlags, to: string | undefined): Promise<void> {
+  return showChange(flags, async (store): Promise<View> => {
+    const { writeLines } = await import('../transfer/write-lines.ts')
+    const { SluiceError } = await import('../../base/errors.ts')
+    // An export of yesterday must not be lost by the one of today.
+    const out = to === undefined ? process.stdout : createWriteStream(to, { flags: 'wx' })
+    if (to !== undefined)
+      await once(out, 'open').catch((cause: unknown) => {
+        const why = cause instanceof Error ? cause.message : String(cause)
+        throw new SluiceError('cli.usage', `${to} cannot be written: ${why}. Expected a new file.`, { cause })
+      })
+    const done = await writeLines(store, async (line) => {
+      if (!out.write(`${JSON.stringify(line)}\n`)) await once(out, 'drain')
+    })
+    if (to !== undefined) await new Promise<void>((resolve) => void out.end(resolve))
+    const { limits, schedules, jobs, leftOut } = done
+    const words = `${groupDigits(limits)} limits, ${groupDigits(schedules)} schedules and ${groupDigits(jobs)} jobs were exported; ${groupDigits(leftOut)} jobs were left out.`
+    // The lines themselves are on standard output.
+    if (to === undefined) process.stderr.write(`${words}\n`)
+    return { data: done, lines: () => [words], ...(to === undefined && { silent: true }) }
+  })
+}
+
+function importFrom(file: string, flags: ImportFlags): Promise<void> {
+  const { duplicates, dryRun = false, yes, ...rest } = flags
+  return showChange(rest, async (store: Store): Promise<View> => {
+    const { importLines, linesOf } = await import('../transfer/read-lines.ts')
+    const lines = await linesOf(file)
+    const planned = await importLines(store, lines, { duplicates, dryRun: true })
+    if (!dryRun && planned.jobs + planned.limits + planned.schedules > 0)
+      await confirm(`Import ${wordsOf(planned)}?`, { ...(yes && { yes }) })
+    const bar = progressBar()
+    const done = dryRun
+      ? planned
+      : await importLines(store, lines, {
+          duplicates,
+          dryRun,
+          onProgress: (some, all) => bar.draw(some, all),
+        }).finally(() => bar.end())
+    const skipped = done.skipped > 0 ? ` ${groupDigits(done.skipped)} jobs were skipped: the store has them.` : ''
+    return {
+      data: done,
+      lines: () => [`${wordsOf(done)} ${dryRun ? 'would be' : 'were'} imported.${skipped}`],
+    }
+  })
+}
+
+function wordsOf({ limits, schedules, jobs }: { limits: number; schedules: number; jobs: number }): string {
+  return `${groupDigits(limits)} limits, ${groupDigits(schedules)} schedules and ${groupDigits(jobs)} jobs`
+}

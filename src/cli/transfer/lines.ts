@@ -1,0 +1,191 @@
+/** The lines of an exported file: one JSON object each. */
+import { z } from 'zod'
+import { SluiceError } from '../../base/errors.ts'
+import { isJobId } from '../../base/ids.ts'
+import { checkInstant } from '../../base/instant.ts'
+import { toJsonText } from '../../base/json-value.ts'
+import { isStorable } from '../../base/text.ts'
+import { checkQueue } from '../../engine/define/call-options.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import { inLaneOrder } from '../../jobs/lane.ts'
+import { firstDueUs } from '../../jobs/recurrence.ts'
+import type { NewSchedule } from '../../jobs/schedule.ts'
+import { newBucket } from '../../policy/limits/bucket.ts'
+import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
+
+const Text = z.string().max(4096).refine(isStorable, 'has a character that no store keeps')
+const Name = Text.min(1).max(255)
+const Task = Name
+const Count = z.int().min(1).max(1_000_000_000)
+const Time = z.iso.datetime({ offset: true }).nullable().default(null)
+const Ms = z.number().positive().max(1e12).nullable().default(null)
+const Uses = z
+  .array(z.strictObject({ limit: Name, key: Text.default(''), weight: Count.default(1) }))
+  .max(64)
+  .default([])
+const JobFields = {
+  task: Task,
+  queue: Text.default('default'),
+  priority: z.int().min(-100).max(100).default(0),
+  input: z.unknown(),
+  uses: Uses,
+  maxAttempts: Count.default(3),
+  extra: z.record(z.string(), z.unknown()).nullable().default(null),
+  fairKey: Text.optional(),
+  share: z.int().min(1).max(100).optional(),
+  timeoutMs: Ms,
+  leaseMs: Ms,
+  /** Of a schedule: its jobs are for remote workers. */
+  deadLetter: z.boolean().optional(),
+}
+
+const JobLine = z.strictObject({
+  kind: z.literal('job'),
+  id: z.string().refine(isJobId, 'is no id of a job'),
+  ...JobFields,
+  runAt: Time,
+  expiresAt: Time,
+  uniqueKey: Text.nullable().default(null),
+})
+const ScheduleLine = z.strictObject({
+  kind: z.literal('schedule'),
+  name: Name,
+  recurrence: z.looseObject({ kind: z.enum(['cron', 'every']) }),
+  immediately: z.boolean().default(false),
+  until: Time,
+  maxRuns: Count.nullable().default(null),
+  overlap: z.enum(['skip', 'allow']),
+  onMissed: z.enum(['skip', 'catchUp']),
+  job: z.strictObject(JobFields),
+})
+const LimitLine = z.strictObject({
+  kind: z.literal('limit'),
+  name: Name,
+  version: z.int().min(0),
+  policy: z.looseObject({
+    rule: z.looseObject({ kind: z.enum(['rate', 'sliding', 'fixed', 'spacing']) }).nullable(),
+    concurrency: z.int().min(0).nullable(),
+    onLimit: z.enum(['wait', 'reschedule', 'drop']),
+    maxWaitUs: z.number().min(0).nullable(),
+    retries: z.enum(['charge', 'free']),
+  }),
+})
+const Line = z.discriminatedUnion('kind', [LimitLine, ScheduleLine, JobLine])
+
+/** A line as it is written. */
+export interface WrittenLine {
+  readonly kind: 'limit' | 'schedule' | 'job'
+  readonly [field: string]: unknown
+}
+
+/** A line as a store takes it. */
+export type ReadLine =
+  | { readonly kind: 'limit'; readonly limit: LimitDefinition }
+  | { readonly kind: 'schedule'; readonly schedule: NewSchedule }
+  | { readonly kind: 'job'; readonly job: NewJob }
+
+/** Reads one line. @throws {SluiceError} `cli.usage`, which names the line and what is wrong with it */
+export function readLine(text: string, number: number): ReadLine {
+  try {
+    const parsed = Line.safeParse(JSON.parse(text))
+    if (parsed.success) return converted(parsed.data)
+    const words = parsed.error.issues.map(({ path, message }) => `${path.map(String).join('.')}: ${message}`)
+    throw bad(number, words.join('; '))
+  } catch (error) {
+    if (error instanceof SluiceError && error.code === 'cli.usage') throw error
+    if (error instanceof SyntaxError) throw bad(number, 'it is not JSON')
+    throw bad(number, error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** An error about one line. */
+export function bad(number: number, why: string): SluiceError {
+  return new SluiceError('cli.usage', `Line ${number} is invalid: ${why}. Nothing was imported.`)
+}
+
+function converted(line: z.output<typeof Line>): ReadLine {
+  if (line.kind === 'job') return { kind: 'job', job: jobOf(line) }
+  if (line.kind === 'limit') return { kind: 'limit', limit: limitOf(line) }
+  const { kind: _, job, until, recurrence, ...rest } = line
+  const known = recurrence as unknown as NewSchedule['recurrence']
+  // It throws for a cron or a distance that no engine can compute.
+  firstDueUs(known, 0, 0)
+  return {
+    kind: 'schedule',
+    schedule: {
+      ...rest,
+      recurrence: known,
+      untilMs: msOf(until, 'until'),
+      job: { ...plainOf(job), ...(job.deadLetter !== undefined && { terms: { ...termsOf(job), givenId: false } }) },
+    },
+  }
+}
+
+function limitOf({ name, version, policy }: z.output<typeof LimitLine>): LimitDefinition {
+  const known = policy as unknown as LimitPolicy
+  // The bucket below bears any number; a claim does not.
+  const { rule } = known
+  for (const [field, value] of Object.entries(rule ?? {}))
+    if (typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0))
+      throw new RangeError(`policy.rule.${field} is invalid`)
+  newBucket(known, 0)
+  return { name, version, policy: known }
+}
+
+/** A job as a store takes it. */
+function jobOf({ id, uniqueKey, runAt, expiresAt, ...job }: z.output<typeof JobLine>): NewJob {
+  if (uniqueKey !== null && !uniqueKey.startsWith(`${job.task}:`))
+    throw new RangeError(`uniqueKey does not begin with ${job.task}:`)
+  return {
+    id,
+    ...plainOf(job),
+    runAtMs: msOf(runAt, 'runAt'),
+    expiresAtMs: msOf(expiresAt, 'expiresAt'),
+    unique: uniqueKey === null ? null : { key: uniqueKey, onConflict: 'reject', withinUs: null, states: null },
+    terms: termsOf(job),
+  }
+}
+
+type Plain = z.output<z.ZodObject<typeof JobFields>>
+
+function plainOf({
+  task,
+  queue,
+  priority,
+  input,
+  uses,
+  maxAttempts,
+  extra,
+  fairKey,
+  share,
+}: Plain): Omit<NewSchedule['job'], 'terms'> {
+  const names = uses.map(({ limit, key }) => `${limit}\0${key}`)
+  if (new Set(names).size < names.length) throw new RangeError('uses names one budget twice')
+  return {
+    task,
+    queue: checkQueue(queue),
+    priority,
+    input: toJsonText(input ?? null, 'input'),
+    uses: inLaneOrder([...uses]),
+    maxAttempts,
+    extra: extra === null ? null : toJsonText(extra, 'extra'),
+    ...(fairKey !== undefined && { fairKey }),
+    ...(share !== undefined && { share }),
+  }
+}
+
+function termsOf({
+  deadLetter = false,
+  leaseMs,
+  timeoutMs,
+}: Pick<Plain, 'deadLetter' | 'leaseMs' | 'timeoutMs'>): NonNullable<NewJob['terms']> {
+  return { givenId: true, pending: false, leaseUs: usOf(leaseMs), timeoutUs: usOf(timeoutMs), deadLetter }
+}
+
+function usOf(ms: number | null): number | null {
+  return ms === null ? null : Math.round(ms * 1000)
+}
+
+function msOf(text: string | null, what: string): number | null {
+  return text === null ? null : checkInstant(Date.parse(text), what)
+}

@@ -1,0 +1,140 @@
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { SluiceError } from '../../base/errors.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { Store } from '../../store/contract/store.ts'
+import { bad, readLine, type ReadLine } from './lines.ts'
+
+/** The most jobs of one transaction. */
+const AT_ONCE = 200
+
+/** The result of an import. */
+export interface Imported {
+  limits: number
+  schedules: number
+  jobs: number
+  /** Jobs that the store has already, by their id or their unique key. */
+  skipped: number
+}
+
+/** How an import treats what is there. */
+export interface ImportOptions {
+  /** `refuse`: nothing is imported. `skip`: the other jobs are. */
+  readonly duplicates: 'refuse' | 'skip'
+  readonly dryRun: boolean
+  readonly onProgress?: (done: number, all: number) => void
+}
+
+type Numbered<T> = T & { readonly line: number }
+type JobLine = Numbered<Extract<ReadLine, { kind: 'job' }>>
+
+/** Reads all lines of a file, or of standard input (`-`). @throws {SluiceError} `cli.usage`, with the number of the line */
+export async function linesOf(file: string): Promise<Numbered<ReadLine>[]> {
+  const input = file === '-' ? process.stdin : createReadStream(file)
+  const found: Numbered<ReadLine>[] = []
+  let line = 0
+  try {
+    for await (const text of createInterface({ input, crlfDelay: Infinity })) {
+      line++
+      if (text.trim() !== '') found.push({ ...readLine(text, line), line })
+    }
+  } catch (cause) {
+    if (cause instanceof SluiceError) throw cause
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new SluiceError('cli.usage', `${file} cannot be read: ${why}`, { cause })
+  }
+  return found
+}
+
+/**
+ * Stores limits, then schedules, then jobs, the last of the file first, so that the oldest of an export arrives first.
+ * All lines are checked before any is stored.
+ * @throws {SluiceError} `cli.usage`, `limit.unknown`, `unique.conflict`
+ */
+export async function importLines(
+  store: Store,
+  lines: readonly Numbered<ReadLine>[],
+  { duplicates, dryRun, onProgress }: ImportOptions,
+): Promise<Imported> {
+  const limits = lines.flatMap((line) => (line.kind === 'limit' ? [line.limit] : []))
+  const schedules = lines.flatMap((line) => (line.kind === 'schedule' ? [line.schedule] : []))
+  const jobs = lines.flatMap((line) => (line.kind === 'job' ? [line] : [])).toReversed()
+  const known = new Set([...limits, ...(await store.limits())].map(({ name }) => name))
+  for (const line of lines) checkLimits(line, known)
+  checkIds(jobs)
+  const { fresh, held } = await sorted(store, jobs)
+  if (held[0] && duplicates === 'refuse') throw taken(held[0], held.length)
+  const done: Imported = { limits: limits.length, schedules: schedules.length, jobs: 0, skipped: held.length }
+  if (dryRun) return { ...done, jobs: fresh.length }
+  if (limits.length > 0) await store.define(limits)
+  for (const schedule of schedules) await store.schedule(schedule)
+  for (let from = 0; from < fresh.length; from += AT_ONCE) {
+    const stored = await pushed(store, fresh.slice(from, from + AT_ONCE), duplicates)
+    done.jobs += stored.jobs
+    done.skipped += stored.skipped
+    onProgress?.(done.jobs + done.skipped, jobs.length)
+  }
+  return done
+}
+
+function checkLimits(line: Numbered<ReadLine>, known: ReadonlySet<string>): void {
+  const job = line.kind === 'job' ? line.job : line.kind === 'schedule' ? line.schedule.job : null
+  const missing = job?.uses.find(({ limit }) => !known.has(limit))
+  if (missing)
+    throw new SluiceError(
+      'limit.unknown',
+      `Line ${line.line} needs the limit ${missing.limit}, which neither the file nor the store defines. Nothing was imported.`,
+    )
+}
+
+function checkIds(jobs: readonly JobLine[]): void {
+  const seen = new Map<string, number>()
+  for (const { job, line } of jobs) {
+    const other = seen.get(job.id)
+    if (other !== undefined) throw bad(other, `line ${line} has the same id`)
+    seen.set(job.id, line)
+  }
+}
+
+/** The jobs that the store has not, and those whose ids it has. */
+async function sorted(store: Store, jobs: readonly JobLine[]): Promise<{ fresh: JobLine[]; held: JobLine[] }> {
+  const ids = new Set<string>()
+  for (let from = 0; from < jobs.length; from += AT_ONCE) {
+    const some = jobs.slice(from, from + AT_ONCE).map(({ job }) => job.id)
+    for (const { id } of await store.list({ ids: some, limit: AT_ONCE })) ids.add(id)
+  }
+  return { fresh: jobs.filter(({ job }) => !ids.has(job.id)), held: jobs.filter(({ job }) => ids.has(job.id)) }
+}
+
+/** Stores jobs in one transaction, without those that the store turns out to have. */
+async function pushed(
+  store: Store,
+  jobs: readonly JobLine[],
+  duplicates: ImportOptions['duplicates'],
+): Promise<{ jobs: number; skipped: number }> {
+  const left = [...jobs]
+  while (left.length > 0) {
+    const answer = await store.push(
+      left.map(({ job }): NewJob => job),
+      [],
+    )
+    if (answer.kind === 'stored') break
+    const [refused] = left.splice(answer.at, 1)
+    if (!refused) break
+    if (answer.why.kind === 'full')
+      throw new SluiceError(
+        'cli.usage',
+        `Line ${refused.line}: the queue ${answer.why.queue} is full at ${answer.why.bound} jobs. Raise its bound by sluice queues bound, then import again with --duplicates skip.`,
+      )
+    if (duplicates === 'refuse') throw taken(refused, 1)
+  }
+  return { jobs: left.length, skipped: jobs.length - left.length }
+}
+
+function taken({ job, line }: JobLine, count: number): SluiceError {
+  const others = count > 1 ? ` (and ${count - 1} more)` : ''
+  return new SluiceError(
+    'unique.conflict',
+    `Line ${line}: the store has the job ${job.id}, or another one with its unique key${others}. Add --duplicates skip to leave such jobs out.`,
+  )
+}

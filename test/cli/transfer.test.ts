@@ -1,0 +1,164 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
+import { openExisting } from '../../src/store/open.ts'
+import { everyStore, onSqlite } from '../stores.ts'
+import { folder, sluice } from './terminal.ts'
+
+const kinds = await everyStore('sluice export and import')
+
+const crm = limit('crm', { rate: 1, per: '1h' })
+const tokens = limit('tokens', { window: 'sliding', max: 100, per: '1h', maxWait: '2h' })
+const sync = task('tenant.sync', input<{ tenant: string }>(), {
+  limits: [crm.by(({ tenant }) => tenant), tokens.weight(7)],
+  queue: 'mail',
+  run: () => undefined,
+})
+
+/** A store with jobs of every kind that can be moved. Its engine has ended. */
+async function filled(url: string): Promise<string[]> {
+  const engine = new Sluice({ store: url, tasks: [sync], logger: silentLogger })
+  const jobs = await sync.enqueueMany(['acme', 'acme', 'büro "x"\n'].map((tenant) => ({ tenant })))
+  const later = await sync.enqueue(
+    { tenant: 'late' },
+    { runAt: new Date('2100-01-01T00:00:00Z'), expiresAt: new Date('2100-02-01T00:00:00Z'), priority: 7 },
+  )
+  const once = await sync.enqueue({ tenant: 'one' }, { unique: 'only', meta: { a: 1 }, tags: ['t'] })
+  await engine.schedule(sync, { tenant: 'acme' }, { cron: '0 9 * * *', timezone: 'Europe/Paris', name: 'daily' })
+  await engine.stop()
+  return [...jobs, later, once].map(({ id }) => id)
+}
+
+async function empty(url: string): Promise<void> {
+  const engine = new Sluice({ store: url, tasks: [], logger: silentLogger })
+  await engine.jobs.list()
+  await engine.stop()
+}
+
+/** Everything of a store that an export has, without what changes by itself. */
+async function standing(url: string): Promise<unknown> {
+  const store = await openExisting(url, systemClock)
+  try {
+    const jobs = (await store.list({ limit: 100 })).toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    const explained = await Promise.all(jobs.map(({ id }) => store.explain(id)))
+    return {
+      limits: await store.limits(),
+      schedules: (await store.schedules()).map(({ nextDueMs: _, ...rest }) => rest.job),
+      jobs: explained.map((found) => ({
+        uses: found?.uses,
+        uniqueKey: found?.uniqueKey,
+        id: found?.job.id,
+        input: found?.job.input,
+        queue: found?.job.queue,
+        state: found?.job.state,
+        priority: found?.job.priority,
+        due: found?.job.state === 'scheduled' ? found.job.dueUs : null,
+        extra: JSON.parse(found?.job.extra ?? 'null') as unknown,
+      })),
+    }
+  } finally {
+    await store.close()
+  }
+}
+
+const ways = [...kinds.map((kind) => [kind, kind] as const), ...kinds.slice(1).map((kind) => [onSqlite, kind] as const)]
+
+describe.each(ways)('from $name', (from, to) => {
+  test(`to ${to.name}: nothing is lost, and a second import stores nothing twice`, async () => {
+    const [source, target] = [from.create(), to.create()]
+    const ids = await filled(source)
+    await empty(target)
+    const file = join(folder(), 'jobs.ndjson')
+    const exported = await sluice(['export', '--to', file, '--json', '--store', source])
+    expect(exported).toMatchObject({ code: 0, err: '' })
+    expect(JSON.parse(exported.out)).toEqual({ limits: 2, schedules: 1, jobs: 5, leftOut: 0 })
+    const imported = await sluice(['import', file, '--yes', '--json', '--store', target])
+    expect(imported).toMatchObject({ code: 0, err: '' })
+    expect(JSON.parse(imported.out)).toEqual({ limits: 2, schedules: 1, jobs: 5, skipped: 0 })
+    expect(await standing(target)).toEqual(await standing(source))
+    const again = await sluice(['import', file, '--yes', '--store', target])
+    expect(again).toMatchObject({ code: 1, out: '' })
+    expect(ids.some((id) => again.err.includes(id))).toBe(true)
+    expect(await sluice(['import', file, '--yes', '--duplicates', 'skip', '--store', target])).toMatchObject({
+      code: 0,
+      out: '2 limits, 1 schedules and 0 jobs were imported. 5 jobs were skipped: the store has them.\n',
+    })
+  })
+})
+
+describe('a bad file', () => {
+  const good = {
+    kind: 'job',
+    id: '01a20021-deb9-7f2f-a3ad-017f490bb225',
+    task: 'work',
+    input: { a: 1 },
+    uses: [{ limit: 'crm', key: 'acme' }],
+  }
+  const rate = { kind: 'rate', rate: 1, periodUs: 1e6, burst: 1, startEmpty: false }
+  const policy = { rule: rate, concurrency: null, onLimit: 'wait', maxWaitUs: null, retries: 'charge' }
+  const crmLine = { kind: 'limit', name: 'crm', version: 0, policy }
+
+  test('stores nothing, and names its line', async () => {
+    const url = `sqlite:${join(folder(), 'jobs.db')}`
+    await empty(url)
+    const file = join(folder(), 'bad.ndjson')
+    const cases: [unknown, string][] = [
+      ['{', 'not JSON'],
+      [{ ...good, id: 'x' }, 'no id of a job'],
+      [{ ...good, priority: 101 }, 'priority'],
+      [{ ...good, pirority: 1 }, 'pirority'],
+      [{ ...good, queue: 'No Queue' }, 'queue name is invalid'],
+      [{ ...good, runAt: 'tomorrow' }, 'runAt'],
+      [{ ...good, runAt: '9999-01-01T00:00:00Z' }, 'runAt'],
+      [{ ...good, uses: [{ limit: 'crm', weight: 0 }] }, 'weight'],
+      [{ ...good, uses: [{ limit: 'crm' }, { limit: 'crm' }] }, 'twice'],
+      [{ ...good, task: 'a\0b' }, 'task'],
+      [{ ...good, uniqueKey: 'other:x' }, 'uniqueKey'],
+      [{ ...good, uses: [{ limit: 'nope' }] }, 'neither the file nor the store'],
+      [{ ...crmLine, policy: { ...policy, rule: { ...rate, rate: -1 } } }, 'rate'],
+      [{ ...crmLine, policy: { ...policy, rule: { kind: 'magic' } } }, 'kind'],
+      [{ kind: 'what' }, 'kind'],
+    ]
+    const { importLines, linesOf } = await import('../../src/cli/transfer/read-lines.ts')
+    const store = await openExisting(url, systemClock)
+    try {
+      for (const [line, words] of cases) {
+        writeFileSync(file, `${JSON.stringify(crmLine)}\n\n${typeof line === 'string' ? line : JSON.stringify(line)}\n`)
+        const work = async (): Promise<unknown> =>
+          importLines(store, await linesOf(file), { duplicates: 'refuse', dryRun: false })
+        await expect(work()).rejects.toThrow(/Line 3 .*/)
+        await expect(work()).rejects.toThrow(words)
+      }
+      writeFileSync(file, `${JSON.stringify(crmLine)}\n${JSON.stringify(good)}\n${JSON.stringify(good)}\n`)
+      await expect(
+        linesOf(file).then((lines) => importLines(store, lines, { duplicates: 'skip', dryRun: false })),
+      ).rejects.toThrow('same id')
+      expect(await store.limits()).toEqual([])
+      expect(await store.list({})).toEqual([])
+    } finally {
+      await store.close()
+    }
+    expect(await sluice(['import', file, '--yes', '--store', url])).toMatchObject({ code: 2, out: '' })
+    expect(await sluice(['import', `${file}.none`, '--yes', '--store', url])).toMatchObject({ code: 2, out: '' })
+  })
+
+  test('an export to a file that exists is refused, and one to standard output is lines alone', async () => {
+    const url = `sqlite:${join(folder(), 'jobs.db')}`
+    await filled(url)
+    const file = join(folder(), 'there')
+    writeFileSync(file, 'mine')
+    expect(await sluice(['export', '--to', file, '--store', url])).toMatchObject({ code: 2, out: '' })
+    expect(readFileSync(file, 'utf8')).toBe('mine')
+    const { code, out, err } = await sluice(['export', '--store', url])
+    expect(code).toBe(0)
+    expect(err).toContain('5 jobs were exported')
+    expect(
+      out
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { kind: string }).kind),
+    ).toEqual(expect.arrayContaining(['limit', 'schedule', 'job']))
+  })
+})
