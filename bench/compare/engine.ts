@@ -42,6 +42,14 @@ export interface Setting {
   readonly build?: string
 }
 
+/** Durable workflows, on a side that was opened to work. */
+export interface Flows {
+  /** Runs a workflow of so many steps to its end. @returns when its first step began, µs of the steady clock */
+  readonly run: (steps: number) => Promise<number>
+  /** Has a workflow go on behind so many steps that it remembers. @returns ms until it has ended */
+  readonly enter: (remembered: number) => Promise<number>
+}
+
 /** One process's connection to an engine. */
 export interface Side {
   readonly enqueue: (payload: Payload) => Promise<unknown>
@@ -52,6 +60,8 @@ export interface Side {
   readonly work: (run: (payload: Payload) => void | Promise<void>) => Promise<void>
   /** Whether a stored job has not ended yet. */
   readonly hasWork: () => Promise<boolean>
+  /** Absent: the engine has no workflows. */
+  readonly flows?: Flows
   readonly close: () => Promise<void>
 }
 
@@ -67,6 +77,8 @@ export interface Engine {
   readonly worksAtOnce?: true
   /** Jobs that it can be given in one measurement, as a share of the others'. */
   readonly pace?: number
+  /** The same of workflows. */
+  readonly flowPace?: number
   readonly open: (setting: Setting) => Promise<Side>
   /** Removes everything that a run has left. */
   readonly erase: (setting: Setting) => Promise<void>

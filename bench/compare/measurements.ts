@@ -175,7 +175,7 @@ export function neighbour(engine: string, terms: Terms = {}): Measure {
 }
 
 /** Opens an engine in an empty space, and removes what the measurement left. @param works this process runs jobs too */
-async function withEngine(
+export async function withEngine(
   name: string,
   { servers }: Round,
   terms: Terms,
@@ -224,7 +224,7 @@ async function fill(side: Side, jobs: number, payload: (n: number) => Payload): 
 }
 
 /** Calls per second, with so many in flight. */
-async function rate(calls: number, inFlight: number, call: (n: number) => Promise<unknown>): Promise<number> {
+export async function rate(calls: number, inFlight: number, call: (n: number) => Promise<unknown>): Promise<number> {
   const startUs = nowUs()
   let next = 0
   const one = async (): Promise<void> => {
@@ -246,7 +246,7 @@ async function pace(forMs: number, everyMs: number, send: (n: number) => Promise
   return sent.length
 }
 
-function quantiles(waitsMs: readonly number[]): Numbers {
+export function quantiles(waitsMs: readonly number[]): Numbers {
   const sorted = [...waitsMs].sort((a, b) => a - b)
   const at = (fraction: number): number =>
     sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? NaN

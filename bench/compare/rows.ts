@@ -1,6 +1,7 @@
 // Every question, with its measurements and what is wanted of their ratios within one round.
 import { bareSqliteDrain, bareSqliteInserts, barePostgresDrain, barePostgresInserts } from './bare.ts'
 import { backlog } from './backlog.ts'
+import { entering, firstStep, steps } from './flows.ts'
 import { overHttp } from './http.ts'
 import { chain, drain, enqueue, type Measure, neighbour, type Numbers, pickUp, strictKey } from './measurements.ts'
 
@@ -24,6 +25,7 @@ export interface Row {
 }
 
 const RATE = ['jobs/s']
+const REMEMBERED = [10, 100, 1000]
 const BEST = { profile: 'best', jobs: 100_000 } as const
 /** The package of another build, which is measured in the same rounds. */
 const BEFORE = process.env['BEFORE']
@@ -114,6 +116,18 @@ function waiting(store: 'sqlite' | 'postgres', bounds: readonly Bound[]): Row {
       ...bounds,
     ],
   }
+}
+
+/** Workflows of so many steps by every engine that has them. */
+function stepsOf(counts: readonly number[]): Row['measurements'] {
+  const engines = [
+    ['SQLite', 'sluice-sqlite'],
+    ['PostgreSQL', 'sluice-pg'],
+    ['DBOS', 'dbos'],
+  ] as const
+  return Object.fromEntries(
+    counts.flatMap((each) => engines.map(([name, engine]) => [`${name}, ${each}`, steps(engine, each)])),
+  )
 }
 
 /** Every question by its name on the command line. */
@@ -251,6 +265,39 @@ export const ROWS: Readonly<Record<string, Row>> = {
       atLeast('SQLite jobs/s', 2000, its('SQLite', 'jobs/s')),
       atLeast('PostgreSQL jobs/s', 450, its('PostgreSQL', 'jobs/s')),
     ],
+  },
+  steps: {
+    question: 'workflows of steps, 100 in flight',
+    shows: ['steps/s'],
+    measurements: stepsOf([3, 10]),
+    bounds: [3, 10].map((each) =>
+      atLeast(`${each} steps, PostgreSQL to DBOS`, 1, to(`PostgreSQL, ${each}`, [`DBOS, ${each}`], 'steps/s')),
+    ),
+  },
+  'first-step': {
+    question: 'from the start of a workflow to its first step',
+    shows: ['p50 ms', 'p99 ms'],
+    measurements: {
+      SQLite: firstStep('sluice-sqlite'),
+      PostgreSQL: firstStep('sluice-pg'),
+      DBOS: firstStep('dbos'),
+    },
+    bounds: [
+      atMost('PostgreSQL to DBOS, p50', 1, to('PostgreSQL', ['DBOS'], 'p50 ms')),
+      atMost('PostgreSQL to DBOS, p99', 1, to('PostgreSQL', ['DBOS'], 'p99 ms')),
+    ],
+  },
+  entering: {
+    question: 'entering a workflow that remembers its steps',
+    shows: REMEMBERED.map((count) => `${count} remembered, ms`),
+    measurements: {
+      SQLite: entering('sluice-sqlite', REMEMBERED),
+      PostgreSQL: entering('sluice-pg', REMEMBERED),
+      DBOS: entering('dbos', REMEMBERED),
+    },
+    bounds: REMEMBERED.map((count) =>
+      atMost(`${count}, PostgreSQL to DBOS`, 1, to('PostgreSQL', ['DBOS'], `${count} remembered, ms`)),
+    ),
   },
   http: {
     question: 'HTTP at 50 connections',

@@ -1,5 +1,5 @@
 import { DBOS } from '@dbos-inc/dbos-sdk'
-import { type Engine, type Payload, type Setting } from '../engine.ts'
+import { type Engine, type Flows, nowUs, type Payload, type Setting } from '../engine.ts'
 import { asker, statement } from './schema.ts'
 
 const QUEUE = 'bench'
@@ -14,6 +14,39 @@ function databaseOf({ postgres, space }: Setting): string {
 let handler = (_: Payload): void | Promise<void> => undefined
 /** A process registers a name once. */
 const workflow = DBOS.registerWorkflow(async (payload: Payload) => handler(payload), { name: 'job' })
+
+const begun = new Map<number, number>()
+const steps = DBOS.registerWorkflow(
+  async (count: number, run: number) => {
+    for (let n = 0; n < count; n++)
+      await DBOS.runStep(
+        () => {
+          if (n === 0) begun.set(run, nowUs())
+          return Promise.resolve(n)
+        },
+        { name: `s${n}` },
+      )
+  },
+  { name: 'steps' },
+)
+let runs = 0
+const flows: Flows = {
+  async run(count) {
+    const run = runs++
+    await (await DBOS.startWorkflow(steps)(count, run)).getResult()
+    const atUs = begun.get(run) ?? NaN
+    begun.delete(run)
+    return atUs
+  },
+  /** It keeps a workflow in memory while it waits. A fork enters a new one behind copies of its first steps. */
+  async enter(remembered) {
+    const handle = await DBOS.startWorkflow(steps)(remembered + 1, runs++)
+    await handle.getResult()
+    const startUs = nowUs()
+    await (await DBOS.forkWorkflow(handle.workflowID, remembered)).getResult()
+    return (nowUs() - startUs) / 1000
+  },
+}
 
 /** DBOS: one workflow per job. A process has one instance, which works as soon as it is open. */
 export const dbos: Engine = {
@@ -64,6 +97,7 @@ export const dbos: Engine = {
         return Promise.resolve()
       },
       hasWork: left.exists,
+      flows,
       async close() {
         await left.end()
         await DBOS.shutdown()

@@ -1,19 +1,40 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type * as Package from '../../../src/exports/index.ts'
-import type { Budget, Engine, Payload, Setting, Side } from '../engine.ts'
+import type * as FlowsDoor from '../../../src/exports/flows.ts'
+import { type Budget, type Engine, nowUs, type Payload, type Setting, type Side } from '../engine.ts'
 import { dropSchema } from './schema.ts'
 
 /** The package here, or that of another build. */
-async function load(build: string | undefined): Promise<typeof Package> {
-  const path = build === undefined ? '../../../src/exports/index.ts' : join(build, 'dist/exports/index.js')
-  return (await import(path)) as typeof Package
+async function load(build: string | undefined): Promise<typeof Package & typeof FlowsDoor> {
+  const pathOf = (door: string): string =>
+    build === undefined ? `../../../src/exports/${door}.ts` : join(build, `dist/exports/${door}.js`)
+  const doors = await Promise.all(['index', 'flows'].map((door) => import(pathOf(door))))
+  return Object.assign({}, ...doors) as typeof Package & typeof FlowsDoor
 }
 
 function policyOf({ kind, perSecond }: Budget): Package.Policy {
   if (kind === 'sliding') return { window: 'sliding', max: perSecond, per: '1s' }
   if (kind === 'every') return { every: 1000 / perSecond }
   return { rate: perSecond, per: '1s', burst: kind === 'strict' ? 1 : perSecond }
+}
+
+const begun = new Map<number, number>()
+let runs = 0
+
+/** A workflow of steps in place. */
+async function stepsOf(build: string | undefined) {
+  const { input, workflow } = await load(build)
+  return workflow('bench.steps', input<{ steps: number; run: number; waits: boolean }>(), {
+    signals: { go: input<null>() },
+    async run({ steps, run, waits }, flow) {
+      for (let n = 0; n < steps; n++)
+        await flow.step(`s${n}`, () => {
+          if (n === 0) begun.set(run, nowUs())
+        })
+      if (waits) await flow.signal('go')
+    },
+  })
 }
 
 async function open(setting: Setting, store: string): Promise<Side> {
@@ -30,7 +51,8 @@ async function open(setting: Setting, store: string): Promise<Side> {
     concurrency: profile === 'best' ? concurrency * 10 : concurrency,
     ...(stripes !== undefined && { stripes }),
   }
-  const engine = new Sluice({ store, tasks: [job], queues: { default: served }, logger })
+  const body = await stepsOf(build)
+  const engine = new Sluice({ store, tasks: [job], workflows: [body], queues: { default: served }, logger })
   return {
     enqueue: (payload) => job.enqueue(payload),
     enqueueMany: (payloads) => job.enqueueMany([...payloads]),
@@ -41,6 +63,25 @@ async function open(setting: Setting, store: string): Promise<Side> {
     },
     // Every job has started when this is asked, and none is tried again.
     hasWork: async () => (await engine.jobs.list({ states: ['active'], limit: 1 })).length > 0,
+    flows: {
+      async run(steps) {
+        const run = runs++
+        await (await body.start({ steps, run, waits: false })).result()
+        const atUs = begun.get(run) ?? NaN
+        begun.delete(run)
+        return atUs
+      },
+      /** A signal wakes it: it left the process while it waited. */
+      async enter(steps) {
+        const parked = new Promise<void>((resolve) => void engine.on('flow.parked', () => resolve()))
+        const flow = await body.start({ steps, run: runs++, waits: true })
+        await parked
+        const startUs = nowUs()
+        await body.signal(flow.id, 'go', null)
+        await flow.result()
+        return (nowUs() - startUs) / 1000
+      },
+    },
     close: () => engine.stop({ within: '1s' }),
   }
 }
