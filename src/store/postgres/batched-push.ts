@@ -75,7 +75,8 @@ export class BatchedPushes {
 }
 
 /** The answer of one statement, split by push; the last push saw the queues in their present state. */
-function apart(pushes: readonly Push[], { answers, depths }: Extract<PushAnswer, { kind: 'stored' }>): PushAnswer[] {
+function apart(pushes: readonly Push[], stored: Extract<PushAnswer, { kind: 'stored' }>): PushAnswer[] {
+  const { answers, depths } = stored
   const now = new Map(depths.map((each) => [each.queue, each]))
   let end = answers.length
   return pushes
@@ -88,7 +89,7 @@ function apart(pushes: readonly Push[], { answers, depths }: Extract<PushAnswer,
         now.set(each.queue, { ...each, depth: each.depth - count })
       }
       return {
-        kind: 'stored',
+        ...stored,
         answers: answers.slice(end - jobs.length, (end -= jobs.length) + jobs.length),
         depths: own,
       }

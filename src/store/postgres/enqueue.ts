@@ -33,7 +33,7 @@ interface Written {
 const STORE_AND_CLAIM = `WITH stored AS MATERIALIZED (SELECT ${STORE_JOBS}::text AS done,
     (SELECT bool_and(pg_try_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q)))
      FROM unnest($${STORED + 1}::text[]) q) AS free)
-  SELECT c.* FROM stored, LATERAL ${claimOpenCall(STORED + 1, 'stored.done')} c WHERE stored.free`
+  SELECT c.* FROM stored, LATERAL ${claimOpenCall(STORED + 1, 'left(stored.done, 0)')} c WHERE stored.free`
 
 /**
  * Writes simultaneous enqueues in one statement. Jobs that an earlier try stored are not stored twice, even if its

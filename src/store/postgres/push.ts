@@ -87,7 +87,7 @@ async function store(context: Context, db: Statements, jobs: readonly NewJob[]):
   const keys = keysOf(jobs)
   const alike = keys.length === 0
   const values: PgValue[] = alike ? columnsOf(context, jobs) : [jobsText(context, jobs), context.retention.cancelledUs]
-  const call = alike ? `${INSERT_JOBS}::text` : 'sluice.enqueue_whole($1::json, $2::bigint)::text'
+  const call = alike ? `array_to_json(${INSERT_JOBS})::text` : 'sluice.enqueue_whole($1::json, $2::bigint)::text'
   const [given, queues, locked, generation, ageing] = [1, 2, 3, 4, 5].map((n) => `$${values.length + n}`)
   const [refused, depths, answers] = (await db.get<Row>(
     `SELECT o.refused::text, o.depths::text, CASE WHEN o.refused IS NULL THEN ${call} END
@@ -100,10 +100,14 @@ async function store(context: Context, db: Statements, jobs: readonly NewJob[]):
     ageingText(context),
   )) as Row
   if (refused !== null) throw new RefusedPush(JSON.parse(refused) as Refusal)
+  const level = depths === null ? [] : (JSON.parse(depths) as QueueDepth[])
+  if (!alike) return { kind: 'stored', answers: JSON.parse(answers ?? '[]') as StoredAs[], depths: level }
+  const [nowUs, wallUs] = JSON.parse(answers ?? '[]') as [number, number]
   return {
     kind: 'stored',
-    answers: alike ? jobs.map(({ id }) => ({ kind: 'created', id })) : (JSON.parse(answers ?? '[]') as StoredAs[]),
-    depths: depths === null ? [] : (JSON.parse(depths) as QueueDepth[]),
+    answers: jobs.map(({ id }) => ({ kind: 'created', id })),
+    depths: level,
+    at: { nowUs, wallUs },
   }
 }
 

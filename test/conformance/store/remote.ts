@@ -42,6 +42,16 @@ function claim(w: StoreHarness, worker: number, slots = 10, leaseMs = 1000, queu
 function offers(backend: StoreBackend): void {
   const harness = eachHarness(backend)
 
+  test('are answered with the instants at which they were stored, which no read has to tell', async () => {
+    const w = harness()
+    w.at(7)
+    const one = [job(w, 'a'), job(w, 'b', {}, { runAtMs: w.clock.now() + 60_000 })]
+    const answers = await Promise.all([one, [job(w, 'c')]].map((jobs) => w.store.push(jobs, [])))
+    const wallUs = w.clock.now() * 1000
+    for (const answer of answers) expect(answer).toMatchObject({ kind: 'stored', at: { nowUs: w.us(7), wallUs } })
+    for (const { id } of one) expect(await w.store.details(id)).toMatchObject({ createdUs: w.us(7) })
+  })
+
   test('of which one job cannot be stored leave nothing behind, neither jobs nor limits', async () => {
     const w = harness()
     const { store } = w

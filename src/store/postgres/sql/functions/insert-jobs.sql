@@ -2,7 +2,8 @@
 -- other process.
 
 -- p_flows and what follows are the places of jobs of workflow flows.
--- p_run_at below 0: that many µs from now, on this clock instead of the caller's.
+-- p_run_at below 0: that many µs from now, on this clock instead of the caller's. Returns when the
+-- jobs were stored: by the store's clock, and by the wall clock.
 CREATE OR REPLACE FUNCTION sluice.insert_jobs(
   p_ids uuid[], p_tasks text[], p_queues text[], p_lanes text[], p_levels bigint[],
   p_max_attempts int[], p_run_at bigint[], p_expires bigint[],
@@ -11,7 +12,7 @@ CREATE OR REPLACE FUNCTION sluice.insert_jobs(
   p_asked int[], p_fair text[], p_shares int[], p_terms json[] DEFAULT NULL,
   p_flows bigint[] DEFAULT NULL, p_nodes int[] DEFAULT NULL, p_steps text[] DEFAULT NULL,
   p_items int[] DEFAULT NULL, p_attempts int[] DEFAULT NULL
-) RETURNS void LANGUAGE plpgsql {{by_index}} AS $f$
+) RETURNS bigint[] LANGUAGE plpgsql {{by_index}} AS $f$
 DECLARE v_now bigint; v_wall bigint; v_bounded text[];
 BEGIN
   v_bounded := ARRAY(
@@ -46,7 +47,7 @@ BEGIN
         asked, fair, n
       )
     ORDER BY g.n;
-    RETURN;
+    RETURN ARRAY[v_now, v_wall];
   END IF;
   WITH made AS (
     INSERT INTO sluice.jobs (
@@ -101,4 +102,5 @@ BEGIN
     FROM unnest(p_lanes, p_shares) WITH ORDINALITY u(lane, share, n)
   ) m
   GROUP BY m.lane HAVING min(m.uses) IS NOT NULL;
+  RETURN ARRAY[v_now, v_wall];
 END $f$;
