@@ -20,13 +20,15 @@ export interface Tally {
   r?: Record<string, number>
   /** Waits for a budget: the number of starts by class. */
   h?: Record<string, number>
+  /** Waits for budgets by limit, in ms; only of tasks. */
+  b?: Record<string, number>
 }
 
 /** Tallies by name. */
 export type Tallies = Record<string, Tally>
 
 const SUMS = ['s', 'c', 'f', 'd', 'w', 'm', 'u'] as const
-const CLASSES = ['r', 'h'] as const
+const RECORDS = ['r', 'h', 'b'] as const
 /** Classes per doubling of a time: neighbours differ by a fifth. */
 const PER_DOUBLING = 4
 
@@ -46,16 +48,24 @@ function timeOf(each: number): number {
 /** Adds one tally to another. */
 export function addTally(to: Tally, from: Tally): void {
   for (const name of SUMS) if (from[name]) to[name] = (to[name] ?? 0) + from[name]
-  for (const name of CLASSES)
+  for (const name of RECORDS)
     for (const [at, count] of Object.entries(from[name] ?? {})) {
       const counts = (to[name] ??= {})
-      counts[at] = (counts[at] ?? 0) + count
+      put(counts, at, (Object.hasOwn(counts, at) ? (counts[at] ?? 0) : 0) + count)
     }
 }
 
 /** Adds tallies to others, by name. */
 export function addTallies(to: Tallies, from: Tallies): void {
-  for (const [name, tally] of Object.entries(from)) addTally((to[name] ??= {}), tally)
+  for (const [name, tally] of Object.entries(from)) {
+    if (!Object.hasOwn(to, name)) put(to, name, {})
+    addTally(to[name] as Tally, tally)
+  }
+}
+
+/** Sets an own property, whatever the name: an assignment to `__proto__` changes every object of the process. */
+function put<T>(to: Record<string, T>, name: string, value: T): void {
+  Object.defineProperty(to, name, { value, writable: true, enumerable: true, configurable: true })
 }
 
 /** The time that a share of the counted ones did not exceed, in ms; null: none was counted. */
