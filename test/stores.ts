@@ -11,18 +11,21 @@ import { inSchema, service } from './services.ts'
 /** A kind of store that a test runs on. */
 export interface StoreKind {
   readonly name: 'sqlite' | 'postgres'
-  /** The URL of a new, empty store, gone when the test has finished. */
-  readonly create: () => string
+  /** The URL of a new, empty store. @param onEnd takes what removes it; default: at the end of the test */
+  readonly create: (onEnd?: OnEnd) => string
 }
+
+/** Takes what is to be done at an end. */
+export type OnEnd = (remove: () => void | Promise<void>) => void
 
 let made = 0
 
 /** SQLite, in a file of its own. */
 export const onSqlite: StoreKind = {
   name: 'sqlite',
-  create() {
+  create(onEnd = onTestFinished) {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    onEnd(() => rmSync(folder, { recursive: true, force: true }))
     return `sqlite:${join(folder, 'jobs.db')}`
   },
 }
@@ -33,9 +36,9 @@ export async function onPostgres(leftOut: string): Promise<StoreKind | null> {
   if (server === null) return null
   return {
     name: 'postgres',
-    create() {
+    create(onEnd = onTestFinished) {
       const schema = `sluice_test_${process.pid}_${++made}`
-      onTestFinished(async () => {
+      onEnd(async () => {
         const client = new Client({ connectionString: server })
         await client.connect()
         await dropSchema(client, schema)

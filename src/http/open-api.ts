@@ -7,9 +7,10 @@ const MEDIA_TYPE = 'application/openjobspec+json'
 /** The OpenAPI 3.1 document of these operations, made of the schemas that check their requests. */
 export function openApi(operations: readonly Operation[], version: string, title: string): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {}
+  const named: Record<string, unknown> = {}
   for (const operation of operations) {
     const path = operation.path.replaceAll(/:([a-z]+)/g, '{$1}')
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describe(operation) }
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describe(operation, named) }
   }
   return {
     openapi: '3.1.0',
@@ -22,7 +23,7 @@ export function openApi(operations: readonly Operation[], version: string, title
     paths,
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
-      schemas: { Error: ERROR, ...ANSWER_SCHEMAS },
+      schemas: { Error: ERROR, ...ANSWER_SCHEMAS, ...named },
     },
   }
 }
@@ -48,17 +49,10 @@ const ERROR = {
   },
 }
 
-function describe({
-  name,
-  summary,
-  right: { scope },
-  params,
-  query,
-  body,
-  api,
-  answer,
-  answers,
-}: Operation): Record<string, unknown> {
+function describe(
+  { name, summary, right: { scope }, params, query, body, api, answer, answers }: Operation,
+  named: Record<string, unknown>,
+): Record<string, unknown> {
   const mediaType = api === 'monitor' ? 'application/json' : MEDIA_TYPE
   const refusal = {
     description: 'The server refused the request.',
@@ -87,7 +81,7 @@ function describe({
           {
             description,
             ...(answer
-              ? { content: { [mediaType]: { schema: schemaOf(answer, 'output') } } }
+              ? { content: { [mediaType]: { schema: answerSchema(answer, named) } } }
               : answerOf(name, mediaType)),
           },
         ]),
@@ -123,6 +117,16 @@ function flat(schema: ObjectSchema): { properties: Record<string, unknown>; requ
     >,
     required: [...(schema.required ?? []), ...parts.flatMap((part) => part.required)],
   }
+}
+
+/** The schema of an answer. It refers to the parts that have names, which go to `named`. */
+function answerSchema(answer: z.ZodType, named: Record<string, unknown>): unknown {
+  const { $defs = {}, ...schema } = JSON.parse(
+    JSON.stringify(schemaOf(answer, 'output')).replaceAll('"#/$defs/', '"#/components/schemas/'),
+  ) as { readonly $defs?: Record<string, object> }
+  for (const [name, { id: _name, ...part }] of Object.entries($defs as Record<string, { readonly id?: string }>))
+    named[name] = part
+  return schema
 }
 
 function schemaOf(schema: z.ZodType, io: 'input' | 'output' = 'input'): ObjectSchema {

@@ -119,6 +119,7 @@ describe.each(KINDS)('on $name', (kind) => {
       timeline: [
         { kind: 'arrived' },
         { kind: 'attempt', attempt: 1, error: { message: 'Error: no answer' } },
+        { kind: 'waited', attempt: 2, words: 'Attempt 2 waited for its start.' },
         { kind: 'attempt', attempt: 2, durationMs: 0, error: { message: 'Error: no answer' } },
         { kind: 'ended' },
       ],

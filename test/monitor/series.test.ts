@@ -72,9 +72,14 @@ describe.each(KINDS)('on $name', (kind) => {
     expect(await m.get('/series?metric=started')).toMatchObject({ budget: null })
     const tasks = (await m.get('/tasks'))['tasks'] as Json[]
     expect(tasks).toMatchObject([
-      { task: 'broken', started: 6, failed: 6, failureRate: 1, listed: true },
-      { task: 'sync', started: 4, completed: 4, failureRate: 0, waited: 2 },
+      { task: 'broken', started: 6, failed: 6, failureRate: 1, listed: true, waits: [] },
+      { task: 'sync', started: 4, completed: 4, failureRate: 0, waited: 2, waits: [{ limit: 'crm' }] },
     ])
+    const [longest] = tasks.at(-1)?.['waits'] as { ms: number }[]
+    expect(Math.round((longest?.ms ?? 0) / 100)).toBe(300)
+    // Every window of the page is one of the API.
+    for (const window of ['10m', '1h', '6h', '1d', '2d'])
+      expect((await m.get(`/tasks?window=${window}`))['window']).toBe(window)
     const found = await m.get('/overview')
     expect(found['perMinute']).toMatchObject({ started: 10, completed: 4, failed: 6, waited: 2 })
     expect(found['attention']).toMatchObject([{ kind: 'task.failing', subject: { task: 'broken' }, count: 6 }])

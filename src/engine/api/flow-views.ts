@@ -66,6 +66,8 @@ export interface FlowStepView {
   readonly until: Date | null
   /** The names of the signals that it awaits. */
   readonly signals?: readonly string[]
+  /** The steps that it comes after; only of a graph. */
+  readonly after?: readonly string[]
   /** The flow whose end it awaits, or awaited. */
   readonly child?: { readonly id: string; readonly workflow: string; readonly state: FlowState }
   /** Items of a map or an `each` that have yet to end. */
@@ -142,6 +144,8 @@ export interface FoundStep {
   readonly job: FlowJobPlace | null
   readonly child: FlowChild | null
   readonly signals: readonly string[] | null
+  /** Absent: its flow has no graph. */
+  readonly after?: readonly string[]
 }
 
 /**
@@ -152,14 +156,22 @@ export function findSteps(
   flow: Pick<FlowRecord, 'state'> & { readonly kind: WorkflowKind },
   all: FlowSteps,
 ): FoundStep[] {
-  const { steps = {} } = objectIn<{ readonly steps?: Readonly<Record<string, unknown>> }>(all.definition)
+  const { steps = {} } = objectIn<{ readonly steps?: Readonly<Record<string, GraphStep>> }>(all.definition)
   const begun = begunSteps(flow.kind, all)
   const byName = new Map(begun.map((step) => [step.name, step]))
-  const whole = Object.keys(steps).map((name): FoundStep => byName.get(name) ?? { ...NOT_BEGUN, name })
+  const whole = Object.entries(steps).map(([name, { after = [] }]): FoundStep => ({
+    ...(byName.get(name) ?? { ...NOT_BEGUN, name }),
+    after,
+  }))
   const found = [...whole, ...begun.filter(({ name }) => !Object.hasOwn(steps, name))]
   if (flow.state === 'running') return found
   // A step that waited when its flow ended goes on no more; one that runs has yet to end.
   return found.map((step) => (step.state === 'running' || isEndedStep(step) ? step : { ...step, state: 'skipped' }))
+}
+
+/** A step in the normal form of a graph, as much of it as is shown. */
+interface GraphStep {
+  readonly after?: readonly string[]
 }
 
 const NOT_BEGUN = { state: 'pending', record: null, job: null, child: null, signals: null } as const
@@ -195,7 +207,7 @@ function begunSteps(kind: WorkflowKind, { steps, jobs, children }: FlowSteps): F
 
 /** The public view of a step. @param wait of its job, if it waits */
 export function stepViewOf(found: FoundStep, wait: JobExplanation | undefined, nowMs: number): FlowStepView {
-  const { name, state, record, job, child, signals } = found
+  const { name, state, record, job, child, signals, after } = found
   const isEnded = isEndedStep(found)
   const startedUs = isEnded ? (record?.startedUs ?? null) : (job?.startedUs ?? record?.startedUs ?? null)
   const dueUs = state === 'sleeping' || state === 'awaiting' ? (record?.dueUs ?? null) : null
@@ -208,6 +220,7 @@ export function stepViewOf(found: FoundStep, wait: JobExplanation | undefined, n
     finishedAt: typeof record?.finishedUs === 'number' ? dateOf(record.finishedUs) : null,
     until: dueUs === null ? null : dateOf(dueUs),
     ...(signals && { signals }),
+    ...(after && { after }),
     ...(child && { child: { id: child.id, workflow: child.name, state: child.state } }),
     ...(left !== null && { left }),
     result: fromJsonText(record?.result ?? null, null),

@@ -1,7 +1,7 @@
 import { objectIn } from '../../base/json-value.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { Store } from '../../store/contract/store.ts'
-import type { WorkerRecord } from '../../store/contract/workers.ts'
+import type { Directive, WorkerRecord } from '../../store/contract/workers.ts'
 import { dateOf } from './job-view.ts'
 
 /** A process that runs jobs: an engine, or a worker in any language at a server. */
@@ -17,9 +17,13 @@ export interface WorkerView {
   readonly tasks: readonly string[] | null
   /** The most jobs that it runs at once; null: it has not said so. */
   readonly slots: number | null
+  /** Whether it goes on, takes no more jobs, or ends; an engine goes on. */
+  readonly directive: Directive
   readonly alive: boolean
   readonly aliveUntil: Date
   readonly joinedAt: Date
+  /** How many jobs it runs. */
+  readonly active: number
   /** Its running jobs, the longest first; at most 1,000 over all workers. */
   readonly running: readonly RunningJob[]
 }
@@ -80,9 +84,11 @@ function viewOf(record: WorkerRecord, jobs: readonly JobDetails[]): WorkerView {
     queues: record.queues,
     tasks: record.tasks,
     slots: typeof concurrency === 'number' ? concurrency : null,
+    directive: record.directive,
     alive: record.alive,
     aliveUntil: dateOf(record.aliveUntilUs),
     joinedAt: dateOf(record.joinedUs),
+    active: record.active,
     running: running.toSorted((a, b) => a.since.getTime() - b.since.getTime()),
   }
 }

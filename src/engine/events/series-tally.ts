@@ -9,6 +9,7 @@ const NAMES_AT_MOST = 1000
 const SLOW_CLAIM_MS = 100
 const KEYS_COUNTED = 500
 const KEYS_KEPT = 50
+const CAUSES_AT_MOST = 50
 
 /** Counts of one name. All fields are there from the start: this is counted for each job. */
 class Count {
@@ -24,6 +25,8 @@ class Count {
   /** Starts by class of their wait. */
   waits: Uint32Array | null = null
   readonly #withWaits: boolean
+  /** Waits by limit, in ms. */
+  #causes: Map<string, number> | null = null
 
   constructor(withRuns: boolean, withWaits: boolean) {
     this.runs = withRuns ? new Uint32Array(CLASSES_AT_MOST) : null
@@ -40,6 +43,11 @@ class Count {
     const waits = (this.waits ??= new Uint32Array(CLASSES_AT_MOST))
     const at = classOf(waitedMs)
     waits[at] = (waits[at] ?? 0) + 1
+  }
+
+  cause(limit: string, waitedMs: number): void {
+    const causes = (this.#causes ??= new Map<string, number>())
+    if (causes.has(limit) || causes.size < CAUSES_AT_MOST) causes.set(limit, (causes.get(limit) ?? 0) + waitedMs)
   }
 
   end(isFailed: boolean, at: number): void {
@@ -62,6 +70,7 @@ class Count {
       ...(u > 0 && { u }),
       ...(r && { r }),
       ...(h && { h }),
+      ...(this.#causes && { b: Object.fromEntries([...this.#causes].map(([limit, ms]) => [limit, Math.round(ms)])) }),
     }
   }
 }
@@ -120,7 +129,9 @@ export class SeriesTally {
     const waitedMs = waitedFor === null ? 0 : Math.max(0, job.startedUs - job.availableUs) / 1000
     step.all.start(waitedMs, 0)
     step.queue(job.queue)?.start(waitedMs, 0)
-    step.task(job.task)?.start(waitedMs, 0)
+    const task = step.task(job.task)
+    task?.start(waitedMs, 0)
+    if (waitedFor !== null && waitedMs > 0) task?.cause(waitedFor.limit, waitedMs)
     for (const { limit, key, weight } of job.uses) {
       const ms = waitedFor?.limit === limit && waitedFor.key === key ? waitedMs : 0
       step.limit(limit)?.start(ms, weight)

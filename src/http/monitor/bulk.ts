@@ -38,6 +38,7 @@ const BulkJson = z.object({
   finishedAt: TimeOrNull,
   error: z.string().nullable(),
 })
+BulkJson.register(z.globalRegistry, { id: 'MonitorBulk' })
 const OfBulk = z.object({ id: z.string().min(1).max(64) })
 
 /** Changes all jobs that match. */

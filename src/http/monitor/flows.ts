@@ -29,9 +29,10 @@ const FlowJson = z.object({
   parent: z.object({ id: z.string(), step: z.string() }).nullable(),
   meta: z.record(z.string(), z.unknown()),
 })
+FlowJson.register(z.globalRegistry, { id: 'MonitorFlow' })
 const StepJson = z.object({
   name: z.string(),
-  state: z.enum(['done', 'running', 'waiting', 'sleeping', 'awaiting', 'failed', 'skipped']),
+  state: z.enum(['pending', 'done', 'running', 'waiting', 'sleeping', 'awaiting', 'failed', 'skipped']),
   attempt: z.number(),
   startedAt: TimeOrNull,
   finishedAt: TimeOrNull,
@@ -40,11 +41,13 @@ const StepJson = z.object({
   wait: ExplanationJson.optional(),
   until: TimeOrNull,
   signals: z.array(z.string()).optional(),
+  after: z.array(z.string()).optional().meta({ description: 'The steps that it comes after; only of a graph.' }),
   child: z.object({ id: z.string(), workflow: z.string(), state: z.string() }).optional(),
   left: z.number().optional(),
   result: z.unknown().optional(),
   error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
 })
+StepJson.register(z.globalRegistry, { id: 'MonitorFlowStep' })
 const OfFlow = z.object({ id: z.string().min(1).max(64) })
 const Done = z.object({ done: z.boolean(), flow: FlowJson })
 
@@ -213,7 +216,7 @@ function flowJson(call: AnyCall, flow: FlowView, { owner }: FlowRecord): object 
 }
 
 function stepJson(call: AnyCall, step: FlowStepView): object {
-  const { wait, waitedFor, error, signals, child, ...rest } = step
+  const { wait, waitedFor, error, signals, after, child, ...rest } = step
   return {
     ...rest,
     startedAt: timeOf(step.startedAt),
@@ -222,6 +225,7 @@ function stepJson(call: AnyCall, step: FlowStepView): object {
     waitedFor: waitedFor && { limit: seenBy(call).name(waitedFor.limit), key: waitedFor.key },
     ...(wait && { wait: explanationJson(call, wait) }),
     ...(signals && { signals: [...signals] }),
+    ...(after && { after: [...after] }),
     ...(child && { child: { ...child } }),
     result: call.server.monitor.redact(step.result),
     error: error && { ...error },

@@ -32,6 +32,7 @@ export const JobRow: z.ZodType = z.object({
   flow: z.looseObject({ id: z.string() }).optional(),
   occurrence: z.object({ schedule: z.string(), dueAt: Time }).optional(),
 })
+JobRow.register(z.globalRegistry, { id: 'MonitorJob' })
 
 const BucketName = z.object({ limit: z.string(), key: z.string().nullable() })
 
@@ -57,6 +58,7 @@ export const ExplanationJson: z.ZodType = z.object({
   known: z.boolean(),
   overrides: z.array(OverrideJson),
 })
+ExplanationJson.register(z.globalRegistry, { id: 'MonitorExplanation' })
 
 /** The parts of an explanation that other answers read. */
 export interface Explained {

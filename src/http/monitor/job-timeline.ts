@@ -16,6 +16,7 @@ export const TimelineJson: z.ZodType = z.object({
   error: z.looseObject({ code: z.string(), message: z.string() }).optional(),
   words: z.string(),
 })
+TimelineJson.register(z.globalRegistry, { id: 'MonitorTimeline' })
 
 /** One stretch of a job's life. */
 interface Entry {
@@ -34,8 +35,23 @@ interface Entry {
 export function timelineOf(job: JobDetails, wait: Explained | null, redact: Redactor): Entry[] {
   const { createdUs, startedUs, finishedUs, sinceUs, attempt, state, errors } = job
   const entries: Entry[] = [{ kind: 'arrived', at: timeOf(createdUs), until: null, words: 'The job arrived.' }]
+  const beforeUs = errors.findLast((each) => each.attempt < attempt)?.atUs ?? createdUs
+  // Only the start of the last attempt is kept.
+  const waited: Entry[] =
+    startedUs === null || startedUs <= beforeUs
+      ? []
+      : [
+          {
+            kind: 'waited',
+            at: timeOf(beforeUs),
+            until: timeOf(startedUs),
+            attempt,
+            durationMs: (startedUs - beforeUs) / 1000,
+            words: `Attempt ${attempt} waited for its start.`,
+          },
+        ]
   for (const { attempt: failed, atUs, retryDelayMs, ...error } of errors) {
-    // The start of an earlier attempt is not kept.
+    if (failed === attempt) entries.push(...waited)
     const again = retryDelayMs === undefined ? '' : ' and was to run again later'
     entries.push({
       kind: 'attempt',
@@ -49,7 +65,7 @@ export function timelineOf(job: JobDetails, wait: Explained | null, redact: Reda
   }
   const hasFailed = errors.some((each) => each.attempt === attempt)
   if (attempt > 0 && startedUs !== null && !hasFailed && state !== 'available' && state !== 'scheduled')
-    entries.push({
+    entries.push(...waited, {
       kind: 'attempt',
       at: timeOf(startedUs),
       until: finishedUs === null ? null : timeOf(finishedUs),

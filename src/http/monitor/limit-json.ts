@@ -24,6 +24,7 @@ export const OverrideJson: z.ZodType = z.object({
   ended: TimeOrNull,
   endedBy: z.string().nullable(),
 })
+OverrideJson.register(z.globalRegistry, { id: 'MonitorOverride' })
 
 /** One bucket, in an answer. */
 export const BucketJson: z.ZodType = z.object({
@@ -45,6 +46,7 @@ export const BucketJson: z.ZodType = z.object({
     .meta({ description: 'The common limit of which it has a share, and when its next start is within that.' }),
   overrides: z.array(OverrideJson),
 })
+BucketJson.register(z.globalRegistry, { id: 'MonitorBucket' })
 
 /** One limit, in an answer. */
 export const LimitJson: z.ZodType = z.object({
@@ -69,6 +71,7 @@ export const LimitJson: z.ZodType = z.object({
   spark: z.array(z.number()).meta({ description: 'Starts in each of the last 30 steps of 10 s, oldest first.' }),
   backend: z.object({ kind: z.string(), healthy: z.boolean() }),
 })
+LimitJson.register(z.globalRegistry, { id: 'MonitorLimit' })
 
 /** An override or a pause as JSON, by the caller's name of its limit. */
 export function overrideJson(call: AnyCall, { since, until, ended, change, ...rest }: OverrideView): object {

@@ -26,6 +26,7 @@ export const QueueJson: z.ZodType = z.object({
   workers: z.number().meta({ description: 'Live workers that serve it.' }),
   served: z.boolean(),
 })
+QueueJson.register(z.globalRegistry, { id: 'MonitorQueue' })
 
 /** A queue with what stands in it, as it is answered. */
 export interface QueueAnswer {

@@ -9,6 +9,7 @@ import { seenBy } from './seen.ts'
 type AnyCall = Call<unknown, unknown, unknown>
 
 const NEXT = 5
+const MISSED_AT_MOST = 100
 
 const ScheduleJson = z.object({
   name: z.string(),
@@ -28,7 +29,11 @@ const ScheduleJson = z.object({
   lastJob: z.string().nullable(),
   runs: z.number(),
   next: z.array(Time).meta({ description: 'The next due times, at most 5.' }),
+  missed: z
+    .array(Time)
+    .meta({ description: 'Due times that have passed since the last job, and became none; at most 100.' }),
 })
+ScheduleJson.register(z.globalRegistry, { id: 'MonitorSchedule' })
 const OfSchedule = z.object({ name: Name })
 
 /** Lists the schedules. */
@@ -91,26 +96,45 @@ function scheduleJson(call: AnyCall, schedule: ScheduleView): object {
     nextAt: timeOf(schedule.nextAt),
     lastAt: timeOf(schedule.lastAt),
     next: nextTimes(schedule),
+    missed: missedTimes(schedule, call.server.clock.now()),
   }
 }
 
-function nextTimes({ cron, timezone, every, nextAt, until, maxRuns, runs }: ScheduleView): string[] {
+function nextTimes(schedule: ScheduleView): string[] {
+  const { nextAt, until, maxRuns, runs } = schedule
   if (!nextAt) return []
-  const times = [nextAt.getTime()]
+  const times = [nextAt.getTime(), ...timesAfter(schedule, nextAt, NEXT - 1)]
+  const left = maxRuns === null ? NEXT : Math.max(0, maxRuns - runs)
+  return times
+    .filter((ms) => until === null || ms < until.getTime())
+    .slice(0, left)
+    .map((ms) => new Date(ms).toISOString())
+}
+
+/** Nothing is known of the time before the first job. */
+function missedTimes(schedule: ScheduleView, nowMs: number): string[] {
+  const { lastAt, until, state } = schedule
+  if (!lastAt || state === 'completed') return []
+  const before = Math.min(nowMs, schedule.nextAt?.getTime() ?? nowMs, until?.getTime() ?? Infinity)
+  return timesAfter(schedule, lastAt, MISSED_AT_MOST)
+    .filter((ms) => ms < before)
+    .map((ms) => new Date(ms).toISOString())
+}
+
+/** The due times after another, in ms. */
+function timesAfter({ cron, timezone, every }: ScheduleView, after: Date, count: number): number[] {
   const recurrence = cron === null ? null : recurrenceOf({ cron, ...(timezone !== null && { timezone }) }, 'a schedule')
-  while (times.length < NEXT) {
-    const lastMs = times.at(-1) as number
+  const times: number[] = []
+  let lastMs = after.getTime()
+  while (times.length < count) {
     const nextUs = recurrence
       ? firstDueUs(recurrence, 0, lastMs * 1000 + 1)
       : every === null
         ? null
         : (lastMs + every) * 1000
     if (nextUs === null) break
-    times.push(nextUs / 1000)
+    lastMs = nextUs / 1000
+    times.push(lastMs)
   }
-  const left = maxRuns === null ? NEXT : Math.max(0, maxRuns - runs)
   return times
-    .filter((ms) => until === null || ms < until.getTime())
-    .slice(0, left)
-    .map((ms) => new Date(ms).toISOString())
 }

@@ -4,7 +4,14 @@ import type { Operation } from '../operation.ts'
 import { monitorOperation } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
 
-const WINDOWS = { '10m': [10_000, 600_000], '1h': [10_000, 3_600_000], '1d': [60_000, 86_400_000] } as const
+const WINDOWS = {
+  '10m': [10_000, 600_000],
+  '1h': [10_000, 3_600_000],
+  '6h': [60_000, 21_600_000],
+  '1d': [60_000, 86_400_000],
+  '2d': [60_000, 172_800_000],
+} as const
+const CAUSES = 5
 
 /** Lists the tasks. */
 export const listTasks: Operation = monitorOperation({
@@ -12,7 +19,7 @@ export const listTasks: Operation = monitorOperation({
   path: '/tasks',
   name: 'monitorTasks',
   summary: 'List the tasks with their run times, their failures and how long their jobs waited for budgets.',
-  query: z.strictObject({ window: z.enum(['10m', '1h', '1d']).default('1h') }),
+  query: z.strictObject({ window: z.enum(Object.keys(WINDOWS) as [keyof typeof WINDOWS]).default('1h') }),
   answer: z.object({
     window: z.string(),
     tasks: z.array(
@@ -29,6 +36,9 @@ export const listTasks: Operation = monitorOperation({
         waited: z.number(),
         waitedMs: z.number(),
         waitP95Ms: z.number().nullable(),
+        waits: z
+          .array(z.object({ limit: z.string(), ms: z.number() }))
+          .meta({ description: `The ${CAUSES} limits that its jobs waited for longest, in all.` }),
       }),
     ),
   }),
@@ -47,7 +57,7 @@ export const listTasks: Operation = monitorOperation({
     return {
       window,
       tasks: names.map((task) => {
-        const { s = 0, c = 0, f = 0, w = 0, m = 0, r, h } = sums[task] ?? {}
+        const { s = 0, c = 0, f = 0, w = 0, m = 0, r, h, b = {} } = Object.hasOwn(sums, task) ? (sums[task] ?? {}) : {}
         return {
           task,
           listed: listed.has(task),
@@ -61,6 +71,10 @@ export const listTasks: Operation = monitorOperation({
           waited: w,
           waitedMs: Math.round(m),
           waitP95Ms: quantile(h, 0.95),
+          waits: Object.entries(b)
+            .map(([limit, ms]) => ({ limit, ms }))
+            .toSorted((one, other) => other.ms - one.ms)
+            .slice(0, CAUSES),
         }
       }),
     }

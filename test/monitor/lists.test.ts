@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'vitest'
+import { graph } from '../../src/exports/flows.ts'
+import { input, task } from '../../src/exports/index.ts'
+import type { Json } from '../http/http-harness.ts'
+import { everyStore } from '../stores.ts'
+import { MonitorHarness } from './monitor-harness.ts'
+
+const KINDS = await everyStore('the lists of the monitor')
+const tick = task('tick', { run: () => undefined })
+let release = (): void => undefined
+const long = task('long', input<{ n: number }>(), {
+  run: () => new Promise<void>((ended) => (release = ended)),
+})
+const review = graph('review', input<{ pr: number }>())
+  .step('diff', () => 1)
+  .after('diff')
+  .step('lint', () => 2)
+  .after('diff', 'lint')
+  .step('post', () => 3)
+  .output(({ post }) => post)
+
+describe.each(KINDS)('on $name', (kind) => {
+  test('a worker has its slots and the jobs that it runs', async () => {
+    const m = await MonitorHarness.open({
+      store: kind.create(),
+      tasks: [long],
+      queues: { default: { concurrency: 3 } },
+    })
+    await m.sluice.enqueue(long, { n: 1 })
+    await m.clock.advance('1s')
+    const [worker] = (await m.get('/workers'))['workers'] as Json[]
+    expect(worker).toMatchObject({
+      name: null,
+      pid: process.pid,
+      directive: 'running',
+      alive: true,
+      slots: 3,
+      active: 1,
+      running: [{ task: 'long', queue: 'default', attempt: 1 }],
+    })
+    release()
+  })
+
+  test('a schedule has its next due times, and those that passed without a job', async () => {
+    const store = kind.create()
+    const m = await MonitorHarness.open({ store, tasks: [tick] })
+    await m.sluice.schedule(tick, undefined, { every: '10s', name: 'often' })
+    await m.sluice.schedule(tick, undefined, { cron: '0 0 1 1 *', name: 'yearly' })
+    await m.clock.advance('21s')
+    const named = async (name: string): Promise<Json> =>
+      ((await m.get('/schedules'))['schedules'] as Json[]).find((each) => each['name'] === name) as Json
+    const before = await named('often')
+    expect(before).toMatchObject({ runs: 2, missed: [] })
+    expect(before['next']).toHaveLength(5)
+    expect((await named('yearly'))['missed']).toEqual([])
+
+    // Nothing runs the next job: while it waits, later occurrences are skipped.
+    await m.sluice.stop({ within: 0 })
+    const alone = await MonitorHarness.open({ store, queues: {}, clock: m.clock }, { clock: m.clock })
+    await m.clock.advance('25s')
+    const often = ((await alone.get('/schedules'))['schedules'] as Json[]).find(({ name }) => name === 'often')
+    expect(often).toMatchObject({ runs: 3, missed: ['2026-01-01T00:00:40.000Z'] })
+  })
+
+  test('the steps of a graph say which steps they come after', async () => {
+    const m = await MonitorHarness.open({ store: kind.create(), workflows: [review] })
+    const { id } = await review.start({ pr: 1 })
+    await m.clock.advance('5s')
+    const { steps } = await m.get(`/flows/${id}`)
+    expect((steps as Json[]).map(({ name, after }) => [name, after])).toEqual([
+      ['diff', []],
+      ['lint', ['diff']],
+      ['post', ['diff', 'lint']],
+    ])
+  })
+})
