@@ -1,25 +1,15 @@
 // The changes that the page makes, read back from the store.
-import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import type { Page } from 'playwright-core'
 import type { Sluice } from '../../src/exports/index.ts'
-import { everyStore, type StoreKind } from '../stores.ts'
-import { findBrowser, serveDashboard } from './browser.ts'
-import { busyEngine, enqueueMail, enqueueSync, fill } from './busy-engine.ts'
+import { everyStore } from '../stores.ts'
+import { findBrowser, sceneOf, serveDashboard } from './browser.ts'
+import { enqueueLater, enqueueMail, enqueueSync } from './busy-engine.ts'
 
 const LEFT_OUT = 'the actions of the dashboard'
 const browser = await findBrowser(LEFT_OUT)
 const kinds = browser ? await everyStore(LEFT_OUT) : []
 afterAll(() => browser?.close())
-
-async function opened(kind: StoreKind): Promise<{ sluice: Sluice; page: Page; open: (path: string) => Promise<void> }> {
-  const sluice = busyEngine(kind.create())
-  await sluice.start()
-  onTestFinished(() => sluice.stop({ within: 0 }))
-  await fill(sluice)
-  const { url } = await serveDashboard(sluice)
-  const { page } = await browser!.window()
-  return { sluice, page, open: async (path) => void (await page.goto(`${url}${path}`)) }
-}
 
 /** Presses a button of the page, fills the fields of its dialog, and confirms. */
 async function act(page: Page, button: string, fields: Record<string, string> = {}, confirm = button): Promise<void> {
@@ -35,8 +25,14 @@ const inForce = async (sluice: Sluice, limit: string): Promise<unknown[]> =>
 
 describe.runIf(browser)('an action of the dashboard', () => {
   describe.each(kinds)('on $name', (kind) => {
+    const scene = sceneOf(kind)
+    const opened = async (): Promise<{ sluice: Sluice; page: Page; open: (path: string) => Promise<void> }> => {
+      const { page } = await browser!.window()
+      return { sluice: scene.sluice, page, open: async (path) => void (await page.goto(`${scene.url}${path}`)) }
+    }
+
     it('overrides, pauses and resumes a limit and a key, with who and why', async () => {
-      const { sluice, page, open } = await opened(kind)
+      const { sluice, page, open } = await opened()
       await open('/limits/crm/keys/acme')
       await act(page, 'Override', { 'New numbers': '45 in any 1 min', Until: '30m', Why: 'they gave us more' })
       const [change] = await sluice.limits.overrides('crm')
@@ -56,7 +52,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
     })
 
     it('shows what other numbers would do before they are set', async () => {
-      const { sluice, page, open } = await opened(kind)
+      const { sluice, page, open } = await opened()
       await open('/limits/crm')
       await page.getByRole('button', { name: 'Override' }).click()
       const forecast = page.getByTestId('forecast')
@@ -68,7 +64,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
     })
 
     it('closes a budget for a while', async () => {
-      const { sluice, page, open } = await opened(kind)
+      const { sluice, page, open } = await opened()
       await open('/limits/crm/keys/acme')
       await act(page, 'Penalty', { Until: '10m' })
       const [bucket] = await sluice.limits.inspect('crm', 'acme')
@@ -76,7 +72,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
     })
 
     it('cancels, retries and deletes a job', async () => {
-      const { sluice, page, open } = await opened(kind)
+      const { sluice, page, open } = await opened()
       const waiting = await enqueueSync('acme')
       await open(`/jobs/${waiting}`)
       await act(page, 'Cancel')
@@ -93,8 +89,57 @@ describe.runIf(browser)('an action of the dashboard', () => {
       await expect.poll(async () => (await sluice.jobs.get(declined!.id))?.finishedAt).not.toEqual(declined!.finishedAt)
     })
 
+    it('runs a scheduled job now, and says which budget forbids it', async () => {
+      const { sluice, page, open } = await opened()
+      const free = await enqueueLater('a tenant with a whole budget')
+      await open(`/jobs/${free}`)
+      await act(page, 'Run now')
+      await expect.poll(() => sluice.jobs.get(free)).toMatchObject({ state: 'completed' })
+
+      const held = await enqueueLater('acme')
+      await open(`/jobs/${held}`)
+      await page.getByRole('button', { name: 'Run now' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByRole('button', { name: 'Run now' }).click()
+      await dialog.getByRole('alert').filter({ hasText: 'the budget of crm for acme' }).waitFor()
+      expect(await sluice.jobs.get(held)).toMatchObject({ state: 'scheduled' })
+    })
+
+    it('gives a waiting job another priority and another time', async () => {
+      const { sluice, page, open } = await opened()
+      const id = await enqueueSync('acme')
+      await open(`/jobs/${id}`)
+      await act(page, 'Change', { Priority: '7' })
+      await expect.poll(() => sluice.jobs.get(id)).toMatchObject({ state: 'available', priority: 7 })
+      await act(page, 'Change', { 'Not before': '2h' })
+      await expect.poll(() => sluice.jobs.get(id)).toMatchObject({ state: 'scheduled', priority: 7 })
+      await page.getByRole('button', { name: 'Change' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('Not before').fill('soon')
+      await dialog.getByRole('button', { name: 'Change' }).click()
+      await dialog.getByRole('alert').filter({ hasText: 'soon' }).waitFor()
+    })
+
+    it('moves and deletes the jobs that are selected, and no others', async () => {
+      const { sluice, page, open } = await opened()
+      const [one, two, spared] = await Promise.all(
+        ['one', 'two', 'spared'].map((name) => enqueueMail(`${name}@example.com`, name, 'chosen')),
+      )
+      await open('/jobs?queue=chosen')
+      for (const id of [one, two]) await page.getByRole('checkbox', { name: new RegExp(`${id}$`) }).check()
+      await act(page, 'Move', { 'To queue': 'elsewhere' }, 'Move 2 jobs').catch(() => undefined)
+      await page.getByTestId('bulk').filter({ hasText: '2 of 2 changed' }).waitFor()
+      const queueOf = async (id: string | undefined): Promise<string | undefined> =>
+        (await sluice.jobs.get(id ?? ''))?.queue
+      expect([await queueOf(one), await queueOf(two), await queueOf(spared)]).toEqual([
+        'elsewhere',
+        'elsewhere',
+        'chosen',
+      ])
+    })
+
     it('counts all that match, changes them in bulk, and nothing else', async () => {
-      const { sluice, page, open } = await opened(kind)
+      const { sluice, page, open } = await opened()
       const spared = await enqueueSync('acme')
       await Promise.all(Array.from({ length: 30 }, (_, n) => enqueueMail(`bulk+${n}@example.com`, 'bulk', 'bulk')))
       await open('/jobs?queue=bulk')
@@ -112,7 +157,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
     })
 
     it('pauses, resumes and bounds a queue', async () => {
-      const { sluice, page, open } = await opened(kind)
+      const { sluice, page, open } = await opened()
       await open('/queues')
       await page.getByRole('button', { name: 'Pause mail' }).click()
       await page.getByRole('dialog').getByRole('button', { name: 'Pause', exact: true }).click()
@@ -128,7 +173,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
     })
 
     it('removes a schedule', async () => {
-      const { sluice, page, open } = await opened(kind)
+      const { sluice, page, open } = await opened()
       await open('/schedules')
       await act(page, 'Remove weekday digest', {}, 'Remove')
       await expect
@@ -137,7 +182,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
     })
 
     it('signals, cancels and retries a flow', async () => {
-      const { sluice, page, open } = await opened(kind)
+      const { sluice, page, open } = await opened()
       const find = async (workflow: string): Promise<string> => (await sluice.flows.list({ workflow }))[0]!.id
       const awaiting = await find('tenant.onboard')
       await open(`/flows/${awaiting}`)
@@ -160,11 +205,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
     })
 
     it('is not offered to who may only read', async () => {
-      const sluice = busyEngine(kind.create())
-      await sluice.start()
-      onTestFinished(() => sluice.stop({ within: 0 }))
-      await fill(sluice)
-      const { url } = await serveDashboard(sluice, { authorize: () => 'reader' })
+      const { url } = await serveDashboard(scene.sluice, { authorize: () => 'reader' })
       const { page } = await browser!.window()
       for (const path of ['/limits/crm', '/queues', '/schedules', `/jobs/${await enqueueSync('acme')}`]) {
         await page.goto(`${url}${path}`)

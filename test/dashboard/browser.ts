@@ -5,10 +5,12 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type BrowserContext, chromium, type Page } from 'playwright-core'
-import { onTestFinished } from 'vitest'
+import { afterAll, beforeAll, onTestFinished } from 'vitest'
 import { createDashboard, type DashboardOptions } from '../../src/exports/dashboard.ts'
 import type { Sluice } from '../../src/exports/index.ts'
 import { missing } from '../services.ts'
+import type { OnEnd, StoreKind } from '../stores.ts'
+import { busyEngine, fill } from './busy-engine.ts'
 
 /** Where Debian's package puts it. */
 const CHROMIUM = process.env['SLUICE_TEST_CHROMIUM'] ?? '/usr/bin/chromium'
@@ -82,8 +84,12 @@ export interface Served {
   restart(): Promise<void>
 }
 
-/** Serves the dashboard of an engine until the test has finished. */
-export async function serveDashboard(sluice: Sluice, options: Partial<DashboardOptions> = {}): Promise<Served> {
+/** Serves the dashboard of an engine. @param onEnd takes what stops it; default: at the end of the test */
+export async function serveDashboard(
+  sluice: Sluice,
+  options: Partial<DashboardOptions> = {},
+  onEnd: OnEnd = onTestFinished,
+): Promise<Served> {
   const listening = async (port: number): Promise<{ port: number; stop(): Promise<void> }> => {
     const dashboard = createDashboard({
       sluice,
@@ -109,7 +115,7 @@ export async function serveDashboard(sluice: Sluice, options: Partial<DashboardO
     now = null
     await stopping?.stop()
   }
-  onTestFinished(stop)
+  onEnd(stop)
   return {
     url: `http://127.0.0.1:${port}${options.basePath ?? '/dashboard'}`,
     stop,
@@ -118,4 +124,28 @@ export async function serveDashboard(sluice: Sluice, options: Partial<DashboardO
       now = await listening(port)
     },
   }
+}
+
+/** A service at work on a store, and its dashboard. */
+export interface Scene {
+  readonly sluice: Sluice
+  readonly url: string
+}
+
+/** A service at work for all tests of a block: its members are there as soon as the first test begins. */
+export function sceneOf(kind: StoreKind): Scene {
+  const ends: (() => void | Promise<void>)[] = []
+  const onEnd: OnEnd = (end) => void ends.unshift(end)
+  const scene = {} as { sluice: Sluice; url: string }
+  beforeAll(async () => {
+    scene.sluice = busyEngine(kind.create(onEnd))
+    await scene.sluice.start()
+    onEnd(() => scene.sluice.stop({ within: 0 }))
+    await fill(scene.sluice)
+    scene.url = (await serveDashboard(scene.sluice, {}, onEnd)).url
+  })
+  afterAll(async () => {
+    for (const end of ends) await end()
+  })
+  return scene
 }

@@ -141,3 +141,8 @@ export async function enqueueSync(tenant: string, meta: Record<string, string> =
 export async function enqueueMail(to: string, template: string, queue?: string): Promise<string> {
   return (await sendMail.enqueue({ to, template }, queue === undefined ? {} : { queue })).id
 }
+
+/** Enqueues a job of a tenant for later; answers its id. */
+export async function enqueueLater(tenant: string): Promise<string> {
+  return (await syncTenant.enqueue({ tenant }, { delay: '1h' })).id
+}

@@ -2,25 +2,15 @@
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import axe from 'axe-core'
 import type { Page } from 'playwright-core'
-import type { Sluice } from '../../src/exports/index.ts'
-import { everyStore, type StoreKind } from '../stores.ts'
-import { findBrowser, serveDashboard } from './browser.ts'
-import { busyEngine, enqueueMail, enqueueSync, fill, LONG_NAME } from './busy-engine.ts'
+import { silentLogger, Sluice } from '../../src/exports/index.ts'
+import { everyStore, onSqlite } from '../stores.ts'
+import { findBrowser, sceneOf, serveDashboard } from './browser.ts'
+import { enqueueMail, enqueueSync, LONG_NAME } from './busy-engine.ts'
 
 const LEFT_OUT = 'the dashboard in a browser'
 const browser = await findBrowser(LEFT_OUT)
 const kinds = browser ? await everyStore(LEFT_OUT) : []
 afterAll(() => browser?.close())
-
-async function busy(kind: StoreKind): Promise<Sluice> {
-  const sluice = busyEngine(kind.create())
-  await sluice.start()
-  onTestFinished(() => sluice.stop({ within: 0 }))
-  await fill(sluice)
-  // Every mailbox budget is used up by then, and the first cards are declined.
-  await expect.poll(() => sluice.jobs.list({ states: ['discarded'] }).then((jobs) => jobs.length)).toBeGreaterThan(0)
-  return sluice
-}
 
 const PAGES = [
   ['/', 'Overview'],
@@ -35,11 +25,15 @@ const PAGES = [
   ['/queues', 'Queues'],
   ['/schedules', 'Schedules'],
   ['/workers', 'Workers'],
+  ['/tasks', 'Tasks'],
+  ['/bulk', 'Bulk changes'],
   ['/audit', 'Audit'],
 ] as const
 
-/** The pages of one job and of one flow: their addresses are known when there is one. */
-async function pagesOf(sluice: Sluice): Promise<(readonly [string, string])[]> {
+/** Every page. The addresses of a job and of a flow are known when there is one. */
+async function everyPage(sluice: Sluice): Promise<(readonly [string, string])[]> {
+  // Every mailbox budget is used up by then, and the first cards are declined.
+  await expect.poll(() => sluice.jobs.count({ states: ['discarded'] })).toBeGreaterThan(0)
   const [declined] = await sluice.jobs.list({ states: ['discarded'] })
   const [flow] = await sluice.flows.list({ workflow: 'code.review' })
   return [
@@ -55,47 +49,62 @@ async function shown(page: Page, title: string): Promise<void> {
   await page.locator('[role=status]:has-text("Loading")').first().waitFor({ state: 'detached' })
 }
 
-const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+const STANDARDS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+/** A theme changes nothing but colours; a narrow window changes sizes and what scrolls. */
+const OF_COLOURS = ['color-contrast']
+const OF_SIZES = ['color-contrast', 'target-size', 'scrollable-region-focusable', 'region']
 
 /** The findings of axe-core, in one line each. */
-async function violations(page: Page): Promise<string[]> {
+async function violations(page: Page, rules: readonly string[] = STANDARDS): Promise<string[]> {
   // Evaluated by the debugger, which the page's policy does not concern.
   await page.evaluate(axe.source)
-  return page.evaluate(`axe.run({ runOnly: ${JSON.stringify(RULES)} }).then(({ violations }) =>
+  return page.evaluate(`axe.run({ runOnly: ${JSON.stringify(rules)}, resultTypes: ['violations'], iframes: false, preload: false }).then(({ violations }) =>
     violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html.slice(0, 160)).join(' | ')))`)
 }
 
 describe.runIf(browser)('the dashboard in Chromium', () => {
   describe.each(kinds)('on $name', (kind) => {
+    const scene = sceneOf(kind)
+    const open = async (path: string, title: string): Promise<Page> => {
+      const { page } = await browser!.window()
+      await page.goto(`${scene.url}${path}`)
+      await shown(page, title)
+      return page
+    }
+
     it('shows each page without an error, readable by everyone in both themes, and at 375 px', async () => {
-      const sluice = await busy(kind)
-      const { url } = await serveDashboard(sluice)
       const { page, complaints } = await browser!.window()
-      for (const [path, title] of await pagesOf(sluice)) {
-        for (const theme of ['light', 'dark'] as const) {
-          await page.emulateMedia({ colorScheme: theme })
-          await page.setViewportSize({ width: 1440, height: 900 })
-          await page.goto(`${url}${path}`)
-          await shown(page, title)
-          // The page is the same on each store.
-          if (kind.name === 'sqlite')
-            expect({ at: `${path}, ${theme}`, found: await violations(page) }).toMatchObject({ found: [] })
-        }
-        expect({ path, alerts: await page.locator('[role=alert]').allTextContents() }).toEqual({ path, alerts: [] })
+      // The page is the same on each store; what it asks is not.
+      const isWhole = kind.name === 'sqlite'
+      const found: string[] = []
+      const look = async (at: string, rules?: readonly string[]): Promise<void> => {
+        if (isWhole) found.push(...(await violations(page, rules)).map((each) => `${at}: ${each}`))
+      }
+      await fetch(`${scene.url}/monitor/v1/bulk`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-sluice-request': '1' },
+        body: JSON.stringify({ action: 'cancel', filter: { queue: 'nowhere' }, reason: 'nothing is there' }),
+      })
+      for (const [path, title] of await everyPage(scene.sluice)) {
+        await page.setViewportSize({ width: 1440, height: 900 })
+        await page.goto(`${scene.url}${path}`)
+        await shown(page, title)
+        await page.emulateMedia({ colorScheme: 'light' })
+        await look(`${path}, light`)
+        await page.emulateMedia({ colorScheme: 'dark' })
+        await look(`${path}, dark`, OF_COLOURS)
+        found.push(...(await page.locator('[role=alert]').allTextContents()).map((text) => `${path} says ${text}`))
         await page.setViewportSize({ width: 375, height: 700 })
         const wide = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
-        expect({ path, isWider: wide > 0 }).toEqual({ path, isWider: false })
-        if (kind.name === 'sqlite')
-          expect({ at: `${path}, 375 px`, found: await violations(page) }).toMatchObject({ found: [] })
+        if (wide > 0) found.push(`${path} is ${wide} px wider than a phone`)
+        await look(`${path}, 375 px`, OF_SIZES)
       }
+      expect(found).toEqual([])
       expect(complaints).toEqual([])
     })
 
     it('leads in three clicks from the overview to why a job waits', async () => {
-      const sluice = await busy(kind)
-      const { url } = await serveDashboard(sluice)
-      const { page } = await browser!.window()
-      await page.goto(url)
+      const page = await open('', 'Overview')
       await page.getByRole('link', { name: 'crm · acme' }).first().click()
       await page.getByRole('region', { name: 'Jobs in line' }).getByRole('link', { name: 'tenant.sync' }).nth(2).click()
       const why = page.getByTestId('why')
@@ -104,11 +113,7 @@ describe.runIf(browser)('the dashboard in Chromium', () => {
     })
 
     it('shows a change within a second', async () => {
-      const sluice = await busy(kind)
-      const { url } = await serveDashboard(sluice)
-      const { page } = await browser!.window()
-      await page.goto(`${url}/queues`)
-      await shown(page, 'Queues')
+      const page = await open('/queues', 'Queues')
       await page.locator('[data-testid=connection]:visible', { hasText: 'Live' }).waitFor()
       const row = page.getByRole('row', { name: /^later/ })
       expect(await row.count()).toBe(0)
@@ -120,8 +125,7 @@ describe.runIf(browser)('the dashboard in Chromium', () => {
     })
 
     it('says that the connection is lost, and goes on by itself when the server is back', async () => {
-      const sluice = await busy(kind)
-      const served = await serveDashboard(sluice)
+      const served = await serveDashboard(scene.sluice)
       const { page } = await browser!.window()
       await page.goto(`${served.url}/queues`)
       await page.locator('[data-testid=connection]:visible', { hasText: 'Live' }).waitFor()
@@ -134,9 +138,33 @@ describe.runIf(browser)('the dashboard in Chromium', () => {
       expect(await page.getByRole('alert').count()).toBe(0)
     })
 
+    it('draws the edges of a graph', async () => {
+      const flows = await scene.sluice.flows.list({ workflow: 'code.review' })
+      const page = await open(`/flows/${flows[0]!.id}`, 'code.review')
+      const ends = page.locator('.react-flow__edge')
+      await ends.nth(3).waitFor({ state: 'attached' })
+      const edges = await ends.evaluateAll((all) => all.map((each) => each.getAttribute('data-id')))
+      expect(edges.toSorted()).toEqual(['diff lint', 'diff summary', 'lint post', 'summary post'])
+    })
+
+    it('says how long each task runs, how often it fails, and which budget it waits for', async () => {
+      const page = await open('/tasks', 'Tasks')
+      const row = page.getByRole('row', { name: /^card\.charge/ })
+      await row.waitFor()
+      expect(await row.textContent()).toContain('(100 %)')
+      for (const window of ['10m', '6h', '2d']) {
+        await page.getByLabel('Time shown').selectOption(window)
+        await row.waitFor()
+        expect([window, await page.getByRole('alert').count()]).toEqual([window, 0])
+      }
+    })
+  })
+
+  describe('on a store at work', () => {
+    const scene = sceneOf(onSqlite)
+
     it('shows hostile texts as text', async () => {
-      const sluice = await busy(kind)
-      const { url } = await serveDashboard(sluice, { redact: false })
+      const { url } = await serveDashboard(scene.sluice, { redact: false })
       const { page, complaints } = await browser!.window()
       await page.exposeFunction('stolen', () => complaints.push('a payload ran'))
       for (const [n, text] of HOSTILE.entries()) {
@@ -156,8 +184,156 @@ describe.runIf(browser)('the dashboard in Chromium', () => {
       }
       expect(complaints).toEqual([])
     })
+
+    it('is at hand by the keyboard', async () => {
+      const { page } = await browser!.window()
+      await page.goto(scene.url)
+      await shown(page, 'Overview')
+      await page.keyboard.press('g')
+      await page.keyboard.press('l')
+      await shown(page, 'Limits')
+      await page.keyboard.press('/')
+      await page.keyboard.type('mail')
+      await page.getByRole('row', { name: /^crm/ }).waitFor({ state: 'detached' })
+      expect(new URL(page.url()).searchParams.get('q')).toBe('mail')
+      await page.locator('h1').click()
+      await page.keyboard.press('?')
+      await page.getByRole('dialog', { name: 'Keys' }).getByText('Bulk changes').waitFor()
+      await page.keyboard.press('Escape')
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      await page.keyboard.press('/')
+      expect(await page.evaluate('document.activeElement.type')).toBe('search')
+    })
+
+    it('filters jobs by what they carry, keeps the filter in the address, and as a view of its own', async () => {
+      const { page } = await browser!.window()
+      await page.goto(`${scene.url}/jobs`)
+      await shown(page, 'Jobs')
+      await page.getByRole('button', { name: 'More filters' }).click()
+      await page.getByLabel('metadata', { exact: true }).fill('tenant=cedar')
+      await page.getByText(/^35 jobs match$/).waitFor()
+      await page.getByLabel('tag', { exact: true }).fill('paid')
+      await expect.poll(() => new URL(page.url()).search).toBe('?meta=tenant%3Dcedar&tag=paid')
+      await page.getByRole('button', { name: 'Save view' }).click()
+      await page.getByLabel('Name of the view').fill('cedar, paid')
+      await page.getByRole('button', { name: 'Save', exact: true }).click()
+      await page.getByRole('button', { name: 'Clear', exact: true }).click()
+      await expect.poll(() => new URL(page.url()).search).toBe('')
+      await page.getByLabel('Saved views').selectOption('cedar, paid')
+      await expect.poll(() => new URL(page.url()).search).toContain('tag=paid')
+      // Each filter of the page is one of the API.
+      await page.goto(
+        `${scene.url}/jobs?q=a&state=active&queue=a&task=a&tag=a&limit=crm&key=a&error=a&uniqueKey=a&flow=a&schedule=a&since=1h&until=1m&meta=a%3Db`,
+      )
+      await page.getByText('No job matches').waitFor()
+    })
+
+    it('says what is wrong with a filter', async () => {
+      const { page } = await browser!.window()
+      await page.goto(`${scene.url}/jobs?since=yesterday`)
+      await page.getByRole('alert').filter({ hasText: 'yesterday' }).waitFor()
+    })
+
+    it('stays quick with 10,000 rows', async () => {
+      const { page } = await browser!.window()
+      const [job] = await scene.sluice.jobs.list({ limit: 1 })
+      const path = '**/monitor/v1/jobs?*'
+      await page.route(path, async (route) => {
+        const { jobs } = (await (await route.fetch()).json()) as { jobs: object[] }
+        const many = Array.from({ length: 10_000 }, (_, n) => ({ ...jobs[0], id: `${job!.id}-${n}` }))
+        await route.fulfill({
+          json: { jobs: many, cursor: null, looked: { rows: 10_000, complete: true, until: null } },
+        })
+      })
+      await page.goto(`${scene.url}/jobs`)
+      await page.getByText('10,000 shown').waitFor()
+      const rows = page.getByRole('region', { name: 'Jobs' }).locator('tbody tr')
+      await expect.poll(() => rows.count()).toBeLessThan(100)
+      await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
+      await page.getByRole('checkbox', { name: new RegExp(`${job!.id}-9999$`) }).waitFor()
+      expect(await rows.count()).toBeLessThan(100)
+    })
+  })
+
+  it('says on each page of an empty store what will be there, and is readable by everyone', async () => {
+    const sluice = new Sluice({ store: onSqlite.create(), tasks: [], queues: {}, logger: silentLogger })
+    await sluice.start()
+    onTestFinished(() => sluice.stop({ within: 0 }))
+    const { url } = await serveDashboard(sluice)
+    const { page, complaints } = await browser!.window()
+    const found: string[] = []
+    for (const [path, title, words] of EMPTY) {
+      await page.goto(`${url}${path}`)
+      await shown(page, title)
+      await page.getByText(words).first().waitFor()
+      found.push(...(await violations(page)).map((each) => `${path}: ${each}`))
+    }
+    await page.goto(`${url}/jobs/018f0000-0000-7000-8000-000000000000`)
+    await page.getByRole('alert').filter({ hasText: 'This is not here' }).waitFor()
+    await page.goto(`${url}/nowhere`)
+    await shown(page, 'There is no such page')
+    expect(found).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
+  it('asks for a token, says that a wrong one is refused, and asks again once it is revoked', async () => {
+    const sluice = new Sluice({ store: onSqlite.create(), tasks: [], queues: {}, logger: silentLogger })
+    await sluice.start()
+    onTestFinished(() => sluice.stop({ within: 0 }))
+    const tokens = new Set(['the right token'])
+    const { url } = await serveDashboard(sluice, {
+      signIn: 'token',
+      authorize: (request) => (tokens.has((request.headers.get('authorization') ?? '').slice(7)) ? 'operator' : null),
+    })
+    const { page, complaints } = await browser!.window()
+    await page.goto(`${url}/limits`)
+    await shown(page, 'Sign in to Sluice')
+    expect(await violations(page)).toEqual([])
+    for (const [token, title] of [
+      ['a wrong token', 'Sign in to Sluice'],
+      ['the right token', 'Limits'],
+    ] as const) {
+      await page.getByLabel('Token of the server').fill(token)
+      const refused = page.waitForResponse((response) => response.url().endsWith('/me'))
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await refused
+      await shown(page, title)
+      if (title !== 'Limits') await page.getByRole('alert').waitFor()
+    }
+    await page.locator('[data-testid=connection]:visible', { hasText: 'Live' }).waitFor()
+    tokens.clear()
+    // The server reads the rights of a stream again every two seconds.
+    await shown(page, 'Sign in to Sluice')
+    await page.getByRole('alert').waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  it('says that an application has signed the viewer out', async () => {
+    const sluice = new Sluice({ store: onSqlite.create(), tasks: [], queues: {}, logger: silentLogger })
+    await sluice.start()
+    onTestFinished(() => sluice.stop({ within: 0 }))
+    let grant: 'reader' | null = 'reader'
+    const { url } = await serveDashboard(sluice, { authorize: () => grant })
+    const { page } = await browser!.window()
+    await page.goto(`${url}/limits`)
+    await page.locator('[data-testid=connection]:visible', { hasText: 'Live' }).waitFor()
+    grant = null
+    await page.getByRole('alert').filter({ hasText: 'You may not see this any more' }).waitFor()
   })
 })
+
+const EMPTY = [
+  ['/', 'Overview', 'No job waits for a budget'],
+  ['/limits', 'Limits', 'No limit is defined yet'],
+  ['/jobs', 'Jobs', 'There is no job yet'],
+  ['/flows', 'Flows', 'There is no flow yet'],
+  ['/queues', 'Queues', 'There is no queue yet'],
+  ['/schedules', 'Schedules', 'There is no schedule'],
+  ['/workers', 'Workers', /No worker is alive|alive/],
+  ['/tasks', 'Tasks', 'No task has run in this time'],
+  ['/bulk', 'Bulk changes', 'Nothing was changed in bulk'],
+  ['/audit', 'Audit', 'Nothing was changed'],
+] as const
 
 const HOSTILE = [
   '<script>stolen()</script>',

@@ -53,7 +53,7 @@ export async function follow(queries: QueryClient, signal: AbortSignal): Promise
   for (let tries = 0; !signal.aborted;) {
     const silence = new AbortController()
     try {
-      const response: Response = await fetch(urlOf('/stream'), {
+      const response: Response = await fetch(urlOf({ path: '/stream' }), {
         headers: { ...requestHeaders(), Accept: 'text/event-stream', ...(last !== null && { 'Last-Event-ID': last }) },
         signal: AbortSignal.any([signal, silence.signal]),
         cache: 'no-store',

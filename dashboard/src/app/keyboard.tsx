@@ -1,9 +1,9 @@
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactElement, useEffect, useState } from 'react'
-import { useOffers } from '../api/offers.ts'
 import { Modal } from '../ui/modal.tsx'
 
-const PLACES = [
+/** The pages, in the order of the menu. */
+export const PLACES = [
   { to: '/', name: 'Overview', letter: 'o' },
   { to: '/limits', name: 'Limits', letter: 'l' },
   { to: '/jobs', name: 'Jobs', letter: 'j' },
@@ -11,16 +11,10 @@ const PLACES = [
   { to: '/queues', name: 'Queues', letter: 'q' },
   { to: '/schedules', name: 'Schedules', letter: 's' },
   { to: '/workers', name: 'Workers', letter: 'w' },
-  { to: '/tasks', name: 'Tasks', letter: 't', operation: 'GET /tasks' },
-  { to: '/bulk', name: 'Bulk changes', letter: 'b', operation: 'GET /bulk' },
+  { to: '/tasks', name: 'Tasks', letter: 't' },
+  { to: '/bulk', name: 'Bulk changes', letter: 'b' },
   { to: '/audit', name: 'Audit', letter: 'a' },
-] as const satisfies readonly { to: string; name: string; letter: string; operation?: string }[]
-
-/** The pages that the server has data for. */
-export function usePlaces(): readonly (typeof PLACES)[number][] {
-  const offers = useOffers()
-  return PLACES.filter((place) => !('operation' in place) || offers(place.operation))
-}
+] as const satisfies readonly { to: string; name: string; letter: string }[]
 
 const SECOND_KEY_MS = 1500
 
@@ -32,7 +26,6 @@ function isTyping(target: EventTarget | null): boolean {
 export function Keyboard(): ReactElement {
   const navigate = useNavigate()
   const [help, setHelp] = useState(false)
-  const places = usePlaces()
   useEffect(() => {
     let goneAt = 0
     const pressed = (event: KeyboardEvent): void => {
@@ -60,7 +53,7 @@ export function Keyboard(): ReactElement {
     <Modal open={help} onClose={() => setHelp(false)} title="Keys">
       <dl className="grid grid-cols-[auto_1fr] gap-x-5 gap-y-2">
         <Line keys={['/']} what="Search" />
-        {places.map(({ letter, name }) => (
+        {PLACES.map(({ letter, name }) => (
           <Line key={letter} keys={['g', letter]} what={name} />
         ))}
         <Line keys={['?']} what="This list" />

@@ -9,7 +9,7 @@ import { useNow } from '../ui/clock.ts'
 import { duration, shortCount } from '../ui/words.ts'
 import { Fault } from './faults.tsx'
 import { signsIn } from './mount.ts'
-import { Keyboard, usePlaces } from './keyboard.tsx'
+import { Keyboard, PLACES } from './keyboard.tsx'
 import { setTheme, type Theme, useTheme } from './theme.ts'
 
 /** Navigation, connection and rights around every page. */
@@ -39,7 +39,6 @@ function Plain({ children }: { readonly children: ReactNode }): ReactElement {
 function SignedIn(): ReactElement {
   const queries = useQueryClient()
   const [open, setOpen] = useState(false)
-  const places = usePlaces()
   const path = useRouterState({ select: ({ location }) => location.pathname })
   useEffect(() => {
     const ending = new AbortController()
@@ -75,7 +74,7 @@ function SignedIn(): ReactElement {
             className={`${open ? '' : 'max-md:hidden'} grow overflow-y-auto px-2.5 pb-3`}
           >
             <ul className="grid gap-0.5">
-              {places.map(({ to, name }) => (
+              {PLACES.map(({ to, name }) => (
                 <li key={to}>
                   <Link
                     to={to}
@@ -164,6 +163,13 @@ function Live(): ReactElement {
 function LostConnection(): ReactElement | null {
   const connection = useConnection()
   const now = useNow()
+  if (connection.state === 'ended')
+    return (
+      <div role="alert" className="sticky top-0 z-30 border-b border-bad/40 bg-bad-soft px-4 py-2 text-bad md:px-6">
+        <strong className="font-semibold">You may not see this any more.</strong> What you see is from before. Sign in
+        to the application again, then reload the page.
+      </div>
+    )
   if (connection.state !== 'lost') return null
   return (
     <div role="alert" className="sticky top-0 z-30 border-b border-bad/40 bg-bad-soft px-4 py-2 text-bad md:px-6">

@@ -1,12 +1,11 @@
-import { useQuery } from '@tanstack/react-query'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useInfiniteQuery } from '@tanstack/react-query'
 import type { ReactElement } from 'react'
 import { audit } from '../api/queries.ts'
 import type { AuditEntry } from '../api/types.ts'
-import type { Search } from '../app/router.tsx'
-import { At, Card, Empty, PageHead } from '../ui/parts.tsx'
-import { Loaded } from '../ui/states.tsx'
-import { type Column, Table } from '../ui/table.tsx'
+import { TextFilter, useFilters } from '../ui/filters.tsx'
+import { ListPage } from '../ui/list.tsx'
+import { At, Empty, None } from '../ui/parts.tsx'
+import type { Column } from '../ui/table.tsx'
 
 const COLUMNS: readonly Column<AuditEntry>[] = [
   { id: 'at', head: 'When', cell: ({ at }) => <At at={at} /> },
@@ -17,8 +16,7 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
     id: 'reason',
     head: 'Why',
     className: 'max-md:hidden',
-    cell: ({ reason }) =>
-      reason === null ? <span className="text-faint">–</span> : <span title={reason}>{reason}</span>,
+    cell: ({ reason }) => (reason === null ? <None /> : <span title={reason}>{reason}</span>),
   },
   {
     id: 'request',
@@ -33,60 +31,36 @@ const COLUMNS: readonly Column<AuditEntry>[] = [
       )
     },
   },
-  {
-    id: 'from',
-    head: 'From',
-    right: true,
-    className: 'max-xl:hidden',
-    cell: ({ from }) => from ?? <span className="text-faint">–</span>,
-  },
+  { id: 'from', head: 'From', right: true, className: 'max-xl:hidden', cell: ({ from }) => from ?? <None /> },
 ]
 
 /** Who changed what, when and why. */
 export function AuditPage(): ReactElement {
-  const search: Search = useSearch({ strict: false })
-  const navigate = useNavigate()
-  const query = useQuery(audit({ who: search['who'], action: search['action'], size: 200 }))
-  const set = (name: string, value: string): void =>
-    void navigate({ to: '.', search: (before: Search) => ({ ...before, [name]: value || undefined }), replace: true })
+  const [{ who, action }] = useFilters()
+  const query = useInfiniteQuery(audit({ ...(who && { who }), ...(action && { action }) }))
+  const isFiltered = who !== undefined || action !== undefined
   return (
-    <>
-      <PageHead
-        title="Audit"
-        sub="Who changed what, when and why. Kept for 90 days."
-        actions={
-          <>
-            <input
-              type="search"
-              className="field w-36"
-              placeholder="who"
-              aria-label="Who"
-              defaultValue={search['who']}
-              onChange={(event) => set('who', event.target.value)}
-            />
-            <input
-              className="field w-44"
-              placeholder="did what"
-              aria-label="Did what"
-              defaultValue={search['action']}
-              onChange={(event) => set('action', event.target.value)}
-            />
-          </>
-        }
-      />
-      <Card flush>
-        <Loaded query={query}>
-          {(rows) =>
-            rows.length === 0 ? (
-              <Empty title="Nothing was changed">
-                What people do here, on the command line's server and over the API is kept here.
-              </Empty>
-            ) : (
-              <Table name="Audit" columns={COLUMNS} rows={rows} id={({ id }) => id} />
-            )
-          }
-        </Loaded>
-      </Card>
-    </>
+    <ListPage
+      title="Audit"
+      sub="Who changed what, when and why. Kept for 90 days."
+      actions={
+        <>
+          <TextFilter name="who" label="Who" className="w-36" isSearch />
+          <TextFilter name="action" label="Did what" className="w-44" />
+        </>
+      }
+      query={query}
+      more={query}
+      rowsOf={({ pages }) => pages.flatMap(({ entries }) => entries)}
+      empty={() =>
+        isFiltered ? (
+          <Empty title="No change matches">Both filters take the whole name, as the list shows it.</Empty>
+        ) : (
+          <Empty title="Nothing was changed">What people change here or over the API is kept here.</Empty>
+        )
+      }
+      columns={COLUMNS}
+      id={({ id }) => String(id)}
+    />
   )
 }

@@ -3,7 +3,7 @@ import { Link, useParams } from '@tanstack/react-router'
 import { lazy, type ReactElement, Suspense, useState } from 'react'
 import { flow as flowQuery } from '../api/queries.ts'
 import type { FlowStep, FlowView } from '../api/types.ts'
-import { Act, Field } from '../ui/act.tsx'
+import { Act, Field, why } from '../ui/act.tsx'
 import { JsonTree } from '../ui/json-tree.tsx'
 import { BudgetLink } from '../ui/limit-parts.tsx'
 import { At, Card, CountDown, Empty, Figure, PageHead, State } from '../ui/parts.tsx'
@@ -58,7 +58,7 @@ function One({ flow }: { readonly flow: FlowView }): ReactElement {
         <Figure
           name="Steps done"
           value={count(flow.steps.filter(({ state }) => state === 'done').length)}
-          unit={`of ${count(flow.steps.length)} seen`}
+          unit={`of ${count(flow.steps.length)}${flow.steps.some(({ after }) => after) ? '' : ' so far'}`}
         />
         <Figure name="Wait now" value={count(waiting.length)} unit={waiting.length === 1 ? 'step' : 'steps'} />
         <Figure
@@ -98,10 +98,9 @@ function One({ flow }: { readonly flow: FlowView }): ReactElement {
 }
 
 function Actions({ flow }: { readonly flow: FlowView }): ReactElement {
-  const path = `/flows/${encodeURIComponent(flow.id)}`
+  const params = { id: flow.id }
   const [signal, setSignal] = useState('')
   const [payload, setPayload] = useState('')
-  const body = (reason: string): object => (reason === '' ? {} : { reason })
   const awaited = flow.steps.flatMap(({ state, signals = [] }) => (state === 'awaiting' ? signals : []))
   return (
     <>
@@ -114,11 +113,12 @@ function Actions({ flow }: { readonly flow: FlowView }): ReactElement {
           ready={(signal || awaited[0] || '') !== '' && isJson(payload)}
           change={(reason) => ({
             method: 'POST',
-            path: `${path}/signal`,
+            path: '/flows/{id}/signal',
+            params,
             body: {
-              name: signal || awaited[0],
+              name: signal || (awaited[0] ?? ''),
               ...(payload.trim() !== '' && { payload: JSON.parse(payload) as unknown }),
-              ...body(reason),
+              ...why(reason),
             },
           })}
           fields={
@@ -148,7 +148,7 @@ function Actions({ flow }: { readonly flow: FlowView }): ReactElement {
           kind="primary"
           title="Try it again"
           what="Steps that are done keep their results. It goes on at the step that failed."
-          change={(reason) => ({ method: 'POST', path: `${path}/retry`, body: body(reason) })}
+          change={(reason) => ({ method: 'POST', path: '/flows/{id}/retry', params, body: why(reason) })}
         />
       )}
       {flow.state === 'running' && (
@@ -157,7 +157,7 @@ function Actions({ flow }: { readonly flow: FlowView }): ReactElement {
           kind="danger"
           title="Cancel it"
           what="Steps that wait will not run. Steps that run are asked to stop."
-          change={(reason) => ({ method: 'POST', path: `${path}/cancel`, body: body(reason) })}
+          change={(reason) => ({ method: 'POST', path: '/flows/{id}/cancel', params, body: why(reason) })}
         />
       )}
     </>
@@ -192,32 +192,13 @@ function StepList({
               className="flex w-full items-center justify-between gap-3 text-left"
             >
               <span className="truncate link">{step.name}</span>
-              <StepState step={step} />
+              <State state={step.state} />
             </button>
             <StepWait step={step} />
           </li>
         ))}
       </ol>
     </Card>
-  )
-}
-
-const STEP_STATES: Record<string, string> = {
-  done: 'completed',
-  running: 'active',
-  sleeping: 'scheduled',
-  awaiting: 'pending',
-  skipped: 'cancelled',
-}
-
-export function StepState({ step }: { readonly step: FlowStep }): ReactElement {
-  return (
-    <span className="contents">
-      <span className="sr-only">{step.state}</span>
-      <span aria-hidden="true">
-        <State state={STEP_STATES[step.state] ?? step.state} />
-      </span>
-    </span>
   )
 }
 
@@ -267,7 +248,7 @@ function Step({
     >
       <div className="grid gap-3">
         <div className="flex flex-wrap items-center gap-3">
-          <StepState step={step} />
+          <State state={step.state} />
           <span className="text-soft">{plural(step.attempt, 'attempt')}</span>
         </div>
         <StepWait step={step} />
@@ -301,8 +282,9 @@ function Step({
             what="This step and what came after it run again. Steps before it keep their results."
             change={(reason) => ({
               method: 'POST',
-              path: `/flows/${encodeURIComponent(flow.id)}/retry`,
-              body: { from: step.name, ...(reason !== '' && { reason }) },
+              path: '/flows/{id}/retry',
+              params: { id: flow.id },
+              body: { from: step.name, ...why(reason) },
             })}
           />
         )}

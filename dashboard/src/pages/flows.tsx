@@ -1,12 +1,12 @@
-import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import type { ReactElement } from 'react'
 import { flows } from '../api/queries.ts'
 import type { FlowRow } from '../api/types.ts'
-import type { Search } from '../app/router.tsx'
-import { Ago, Card, Empty, PageHead, State } from '../ui/parts.tsx'
-import { Loaded } from '../ui/states.tsx'
-import { type Column, Table } from '../ui/table.tsx'
+import { ChoiceFilter, TextFilter, useFilters } from '../ui/filters.tsx'
+import { ListPage } from '../ui/list.tsx'
+import { Ago, Empty, None, State } from '../ui/parts.tsx'
+import type { Column } from '../ui/table.tsx'
 import { count, duration } from '../ui/words.ts'
 
 const COLUMNS: readonly Column<FlowRow>[] = [
@@ -31,7 +31,7 @@ const COLUMNS: readonly Column<FlowRow>[] = [
           {error.message}
         </span>
       ) : (
-        (key ?? <span className="text-faint">–</span>)
+        (key ?? <None />)
       ),
   },
   {
@@ -47,11 +47,7 @@ const COLUMNS: readonly Column<FlowRow>[] = [
     right: true,
     className: 'max-lg:hidden',
     cell: ({ createdAt, finishedAt }) =>
-      finishedAt === null ? (
-        <span className="text-faint">–</span>
-      ) : (
-        duration(Date.parse(finishedAt) - Date.parse(createdAt))
-      ),
+      finishedAt === null ? <None /> : duration(Date.parse(finishedAt) - Date.parse(createdAt)),
   },
   { id: 'created', head: 'Began', right: true, cell: ({ createdAt }) => <Ago at={createdAt} /> },
 ]
@@ -60,51 +56,37 @@ const STATES = ['running', 'completed', 'failed', 'cancelled']
 
 /** Workflows, graphs, machines, chains, groups and batches. */
 export function FlowsPage(): ReactElement {
-  const search: Search = useSearch({ strict: false })
-  const navigate = useNavigate()
-  const query = useQuery(flows({ workflow: search['workflow'], key: search['key'], state: search['state'], size: 200 }))
-  const set = (name: string, value: string): void =>
-    void navigate({ to: '.', search: (before: Search) => ({ ...before, [name]: value || undefined }), replace: true })
+  const [{ workflow, key, state }] = useFilters()
+  const filter = { ...(workflow && { workflow }), ...(key && { key }), ...(state && { state }) }
+  const query = useInfiniteQuery(flows(filter))
   return (
-    <>
-      <PageHead
-        title="Flows"
-        sub="Workflows, graphs and machines, and the steps that each is at."
-        actions={
-          <>
-            <input
-              type="search"
-              className="field w-44"
-              placeholder="workflow   /"
-              aria-label="Workflow"
-              defaultValue={search['workflow']}
-              onChange={(event) => set('workflow', event.target.value)}
-            />
-            <select
-              className="field"
-              aria-label="State"
-              value={search['state'] ?? ''}
-              onChange={(event) => set('state', event.target.value)}
-            >
-              <option value="">any state</option>
-              {STATES.map((state) => (
-                <option key={state}>{state}</option>
-              ))}
-            </select>
-          </>
-        }
-      />
-      <Card flush>
-        <Loaded query={query}>
-          {({ flows: rows }) =>
-            rows.length === 0 ? (
-              <Empty title="No flow matches">A flow appears as soon as one is started.</Empty>
-            ) : (
-              <Table name="Flows" columns={COLUMNS} rows={rows} id={({ id }) => id} />
-            )
-          }
-        </Loaded>
-      </Card>
-    </>
+    <ListPage
+      title="Flows"
+      sub="Workflows, graphs and machines, and the steps that each is at."
+      actions={
+        <>
+          <TextFilter name="workflow" label="Workflow" className="w-44" isSearch />
+          <TextFilter name="key" label="Key" className="w-32" />
+          <ChoiceFilter
+            name="state"
+            label="State"
+            value={state ?? ''}
+            choices={[['', 'any state'], ...STATES.map((each) => [each, each] as const)]}
+          />
+        </>
+      }
+      query={query}
+      more={query}
+      rowsOf={({ pages }) => pages.flatMap((page) => page.flows)}
+      empty={() => (
+        <Empty title={Object.keys(filter).length === 0 ? 'There is no flow yet' : 'No flow matches'}>
+          {Object.keys(filter).length === 0
+            ? 'A flow appears as soon as one is started.'
+            : 'Workflow and key are whole names. Take a filter away.'}
+        </Empty>
+      )}
+      columns={COLUMNS}
+      id={({ id }) => id}
+    />
   )
 }

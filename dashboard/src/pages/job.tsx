@@ -3,7 +3,7 @@ import { Link, useParams } from '@tanstack/react-router'
 import { type ReactElement, useState } from 'react'
 import { job as jobQuery } from '../api/queries.ts'
 import type { JobView } from '../api/types.ts'
-import { Act, Field } from '../ui/act.tsx'
+import { Act, Field, why } from '../ui/act.tsx'
 import { CopyButton } from '../ui/copy.tsx'
 import { JsonTree } from '../ui/json-tree.tsx'
 import { BudgetLink } from '../ui/limit-parts.tsx'
@@ -50,7 +50,6 @@ function One({ job }: { readonly job: JobView }): ReactElement {
               )}
             </Card>
           )}
-          {job.logs && job.logs.length > 0 && <Logs logs={job.logs} />}
         </div>
         <Details job={job} />
       </div>
@@ -91,37 +90,35 @@ function Why({ job }: { readonly job: JobView }): ReactElement | null {
 }
 
 function Actions({ job }: { readonly job: JobView }): ReactElement {
-  const path = `/jobs/${encodeURIComponent(job.id)}`
+  const params = { id: job.id }
   const [priority, setPriority] = useState(String(job.priority))
   const [runAt, setRunAt] = useState('')
-  const bodyOf = (reason: string): object => (reason === '' ? {} : { reason })
   const waits = !ENDED.has(job.state) && job.state !== 'active'
   return (
     <>
       {waits && (
         <Act
           label="Run now"
-          operation="POST /jobs/{}/run-now"
           kind="primary"
           title="Run it now"
           what="It starts next. Where a budget forbids it, the server says which, and nothing changes."
-          change={(reason) => ({ method: 'POST', path: `${path}/run-now`, body: bodyOf(reason) })}
+          change={(reason) => ({ method: 'POST', path: '/jobs/{id}/run-now', params, body: why(reason) })}
         />
       )}
       {waits && (
         <Act
           label="Change"
-          operation="PATCH /jobs/{}"
           title="Change when it starts"
           what="Among jobs that wait for the same budget, a higher priority starts first."
           ready={runAt.trim() !== '' || Number(priority) !== job.priority}
           change={(reason) => ({
             method: 'PATCH',
-            path,
+            path: '/jobs/{id}',
+            params,
             body: {
               ...(Number(priority) !== job.priority && { priority: Number(priority) }),
               ...(runAt.trim() !== '' && { runAt: runAt.trim() }),
-              ...bodyOf(reason),
+              ...why(reason),
             },
           })}
           fields={
@@ -150,7 +147,7 @@ function Actions({ job }: { readonly job: JobView }): ReactElement {
           kind="primary"
           title="Run it again"
           what="It gets all its attempts again, and waits for its budgets as a new job does."
-          change={(reason) => ({ method: 'POST', path: `${path}/retry`, body: bodyOf(reason) })}
+          change={(reason) => ({ method: 'POST', path: '/jobs/{id}/retry', params, body: why(reason) })}
         />
       )}
       {!ENDED.has(job.state) && (
@@ -159,7 +156,7 @@ function Actions({ job }: { readonly job: JobView }): ReactElement {
           kind="danger"
           title="Cancel it"
           what={job.state === 'active' ? 'It runs: its handler is asked to stop.' : 'It will not run.'}
-          change={(reason) => ({ method: 'POST', path: `${path}/cancel`, body: bodyOf(reason) })}
+          change={(reason) => ({ method: 'POST', path: '/jobs/{id}/cancel', params, body: why(reason) })}
         />
       )}
       {ENDED.has(job.state) && (
@@ -168,7 +165,7 @@ function Actions({ job }: { readonly job: JobView }): ReactElement {
           kind="danger"
           title="Delete it"
           what="All that is known of it goes, its result too."
-          change={(reason) => ({ method: 'DELETE', path, ...(reason !== '' && { query: { reason } }) })}
+          change={(reason) => ({ method: 'DELETE', path: '/jobs/{id}', params, query: why(reason) })}
         />
       )}
       <CopyButton label="Copy as code" text={codeOf(job)} />
@@ -187,6 +184,13 @@ export function codeOf(job: JobView): string {
   const input = JSON.stringify(job.input, null, 2) ?? 'undefined'
   const rest = Object.keys(options).length === 0 ? '' : `, ${JSON.stringify(options, null, 2)}`
   return `// ${job.task} ${job.id}\nawait task.enqueue(${input}${rest})\n`
+}
+
+/** Progress is what the handler or its protocol says: a share, or anything else. */
+function progressWords(progress: unknown): string {
+  return typeof progress === 'number' && progress >= 0 && progress <= 1
+    ? `${Math.round(progress * 100)} %`
+    : JSON.stringify(progress)
 }
 
 function Details({ job }: { readonly job: JobView }): ReactElement {
@@ -208,8 +212,8 @@ function Details({ job }: { readonly job: JobView }): ReactElement {
     ['Started', <At key="s" at={job.startedAt} />],
     ['Finished', <At key="f" at={job.finishedAt} />],
   ]
-  if (job.uniqueKey) rows.push(['Unique key', job.uniqueKey])
-  if (job.progress !== undefined) rows.push(['Progress', `${Math.round(job.progress * 100)} %`])
+  if (job.worker !== null) rows.push(['Worker', String(job.worker)])
+  if (job.progress !== undefined && job.progress !== null) rows.push(['Progress', progressWords(job.progress)])
   if (job.flow !== undefined)
     rows.push([
       'Flow',
@@ -256,43 +260,6 @@ function Details({ job }: { readonly job: JobView }): ReactElement {
           {Object.keys(job.meta).length > 0 && <JsonTree value={job.meta} name="meta" />}
         </Card>
       )}
-      {job.children && job.children.length > 0 && (
-        <Card title="Flows that it started">
-          <ul className="grid gap-1.5">
-            {job.children.map(({ id, workflow, state }) => (
-              <li key={id} className="flex justify-between gap-2">
-                <Link to="/flows/$id" params={{ id }} className="truncate link">
-                  {workflow ?? id}
-                </Link>
-                <State state={state} />
-              </li>
-            ))}
-          </ul>
-        </Card>
-      )}
     </div>
-  )
-}
-
-function Logs({ logs }: { readonly logs: NonNullable<JobView['logs']> }): ReactElement {
-  return (
-    <Card title="Log" hint="what the handler wrote, the last 100 lines" flush>
-      <ol className="max-h-96 overflow-auto p-4 font-mono text-xs leading-6" tabIndex={0} aria-label="Log lines">
-        {logs.map((line, n) => (
-          <li key={n} className="grid grid-cols-[auto_3.5rem_minmax(0,1fr)] gap-x-3">
-            <span className="text-faint">
-              <At at={line.at} />
-            </span>
-            <span className={line.level === 'error' ? 'text-bad' : line.level === 'warn' ? 'text-warn' : 'text-soft'}>
-              {line.level}
-            </span>
-            <span className="[overflow-wrap:anywhere] whitespace-pre-wrap">
-              {line.message}
-              {line.fields && <span className="text-faint"> {JSON.stringify(line.fields)}</span>}
-            </span>
-          </li>
-        ))}
-      </ol>
-    </Card>
   )
 }

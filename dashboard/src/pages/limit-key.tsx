@@ -6,14 +6,20 @@ import { key as keyQuery, limit as limitQuery } from '../api/queries.ts'
 import type { LinePlace } from '../api/types.ts'
 import { LimitActions } from '../ui/limit-actions.tsx'
 import { Overrides, Used } from '../ui/limit-parts.tsx'
-import { Ago, At, Card, CountDown, Empty, Figure, PageHead } from '../ui/parts.tsx'
+import { Ago, At, Card, CountDown, Empty, Figure, None, PageHead } from '../ui/parts.tsx'
 import { Loaded } from '../ui/states.tsx'
 import { type Column, Table } from '../ui/table.tsx'
 import { count, plural } from '../ui/words.ts'
 import { BudgetChart } from './limit.tsx'
 
 const LINE: readonly Column<LinePlace>[] = [
-  { id: 'position', head: '#', right: true, className: 'w-12', cell: ({ position }) => count(position) },
+  {
+    id: 'position',
+    head: '#',
+    right: true,
+    className: 'w-12',
+    cell: ({ position }) => (position === null ? <None /> : count(position)),
+  },
   {
     id: 'job',
     head: 'Job',
@@ -117,13 +123,13 @@ export function LimitKeyPage(): ReactElement {
           {holders.length > 0 && (
             <Card title="Running now" hint="they hold permits" flush>
               <ul className="divide-y divide-line">
-                {holders.map(({ id, task, startedAt, worker }) => (
+                {holders.map(({ id, task, startedAt }) => (
                   <li key={id} className="flex flex-wrap justify-between gap-2 px-4 py-2">
                     <Link to="/jobs/$id" params={{ id }} className="link" title={id}>
                       {task}
                     </Link>
                     <span className="text-soft">
-                      {worker !== null && <>worker {worker}, </>}since <At at={startedAt} />
+                      since <At at={startedAt} />
                     </span>
                   </li>
                 ))}

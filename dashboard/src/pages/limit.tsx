@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { Link, useParams } from '@tanstack/react-router'
 import type { ReactElement } from 'react'
-import { useOffers } from '../api/offers.ts'
-import { keys, limit as limitQuery, series } from '../api/queries.ts'
+import { pathKey } from '../api/client.ts'
+import { type KeySort, keys, limit as limitQuery, series } from '../api/queries.ts'
 import type { Bucket, Limit } from '../api/types.ts'
-import type { Search } from '../app/router.tsx'
 import { Chart } from '../ui/chart.tsx'
+import { ChoiceFilter, useFilters } from '../ui/filters.tsx'
 import { LimitActions } from '../ui/limit-actions.tsx'
-import { InForce, Overrides, pathKey, Used } from '../ui/limit-parts.tsx'
+import { InForce, Overrides, Used } from '../ui/limit-parts.tsx'
 import { Badge, Card, CountDown, Empty, Figure, PageHead } from '../ui/parts.tsx'
 import { RangeChoice, rangeOf } from '../ui/range.tsx'
 import { Loaded } from '../ui/states.tsx'
@@ -47,7 +47,7 @@ function One({ limit }: { readonly limit: Limit }): ReactElement {
           value={<CountDown at={limit.drained} none={limit.waiting > 0 ? 'not known' : 'nothing waits'} />}
         />
       </div>
-      <BudgetChart limit={limit.name} ofKeys={limit.bucket === null} />
+      <BudgetChart limit={limit.name} />
       {limit.bucket ? (
         <Card title="The one budget of this limit">
           <div className="flex flex-wrap items-center gap-6">
@@ -74,25 +74,8 @@ function One({ limit }: { readonly limit: Limit }): ReactElement {
 }
 
 /** Units used against the budget over time; the time in which starts were denied is shaded. */
-export function BudgetChart(props: {
-  readonly limit: string
-  readonly name?: string
-  readonly ofKeys?: boolean
-}): ReactElement | null {
-  const offers = useOffers()
-  return offers('GET /series') ? <Units {...props} /> : null
-}
-
-function Units({
-  limit,
-  name,
-  ofKeys,
-}: {
-  readonly limit: string
-  readonly name?: string
-  readonly ofKeys?: boolean
-}): ReactElement {
-  const search: Search = useSearch({ strict: false })
+export function BudgetChart({ limit, name }: { readonly limit: string; readonly name?: string }): ReactElement {
+  const [search] = useFilters()
   const query = useQuery(
     series({ metric: 'units,denied', limit, ...(name !== undefined && { key: name }), from: rangeOf(search['range']) }),
   )
@@ -109,7 +92,6 @@ function Units({
               label={`Units of ${limit} used over time`}
               unit={`units in ${data.step / 1000} s`}
               series={[{ name: 'used', points: units, colour: 1, fill: true }]}
-              ceiling={data.budget === null || ofKeys === true ? null : { name: 'budget', value: data.budget }}
               shaded={{ name: 'jobs waited', points: denied }}
             />
           )
@@ -119,17 +101,16 @@ function Units({
   )
 }
 
-const SORTS = [
+const SORTS: readonly (readonly [KeySort, string])[] = [
   ['waiting', 'most waiting'],
   ['used', 'most used'],
   ['next', 'next start'],
   ['key', 'name'],
-] as const
+]
 
 function Keys({ name }: { readonly name: string }): ReactElement {
-  const search: Search = useSearch({ strict: false })
-  const navigate = useNavigate()
-  const sort = search['sort'] ?? 'waiting'
+  const [search] = useFilters()
+  const sort = SORTS.find(([each]) => each === search['sort'])?.[0] ?? 'waiting'
   const query = useQuery(keys(name, sort))
   const columns: readonly Column<Bucket>[] = [
     {
@@ -172,28 +153,7 @@ function Keys({ name }: { readonly name: string }): ReactElement {
     <Card
       title="Keys"
       flush
-      actions={
-        <label className="flex items-center gap-2 text-xs text-soft">
-          Sorted by
-          <select
-            className="field h-8"
-            value={sort}
-            onChange={(event) =>
-              void navigate({
-                to: '.',
-                search: (before: Search) => ({ ...before, sort: event.target.value }),
-                replace: true,
-              })
-            }
-          >
-            {SORTS.map(([value, words]) => (
-              <option key={value} value={value}>
-                {words}
-              </option>
-            ))}
-          </select>
-        </label>
-      }
+      actions={<ChoiceFilter name="sort" label="Order of the keys" value={sort} choices={SORTS} />}
     >
       <Loaded query={query}>
         {({ keys: rows, partial, cursor }) =>
@@ -207,10 +167,10 @@ function Keys({ name }: { readonly name: string }): ReactElement {
                 rows={rows}
                 id={({ key, worker }) => `${key} ${worker ?? ''}`}
               />
-              {(partial === true || cursor !== null) && (
+              {(partial || cursor !== null) && (
                 <p className="border-t border-line px-4 py-2 text-xs text-faint">
                   The first {count(rows.length)} keys
-                  {partial === true ? ', among the 1,000 with the most waiting jobs' : ''}.
+                  {partial ? ', among the 1,000 with the most waiting jobs' : ''}.
                 </p>
               )}
             </>

@@ -1,14 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
-import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { ReactElement } from 'react'
 import { limits } from '../api/queries.ts'
 import type { Limit } from '../api/types.ts'
-import type { Search } from '../app/router.tsx'
+import { TextFilter, useFilters } from '../ui/filters.tsx'
 import { BudgetLink, InForce, Used } from '../ui/limit-parts.tsx'
-import { Badge, Card, CountDown, Empty, PageHead } from '../ui/parts.tsx'
+import { ListPage } from '../ui/list.tsx'
+import { Badge, CountDown, Empty } from '../ui/parts.tsx'
 import { Spark } from '../ui/spark.tsx'
-import { Loaded } from '../ui/states.tsx'
-import { type Column, Table } from '../ui/table.tsx'
+import type { Column } from '../ui/table.tsx'
 import { count, plural } from '../ui/words.ts'
 
 const COLUMNS: readonly Column<Limit>[] = [
@@ -70,45 +69,30 @@ const COLUMNS: readonly Column<Limit>[] = [
 
 /** Every limit, those that hold most back first. */
 export function LimitsPage(): ReactElement {
-  const query = useQuery(limits)
-  const search: Search = useSearch({ strict: false })
-  const navigate = useNavigate()
+  const [search] = useFilters()
   const wanted = (search['q'] ?? '').toLowerCase()
   return (
-    <>
-      <PageHead
-        title="Limits"
-        sub="What each budget allows, how much of it is used, and who waits for it."
-        actions={
-          <input
-            type="search"
-            className="field w-64 max-w-full"
-            placeholder="Find a limit   /"
-            aria-label="Find a limit"
-            defaultValue={search['q'] ?? ''}
-            onChange={(event) =>
-              void navigate({ to: '.', search: { q: event.target.value || undefined }, replace: true })
-            }
-          />
-        }
-      />
-      <Card flush>
-        <Loaded query={query}>
-          {(all) => {
-            const rows = all
-              .filter(({ name, rule }) => `${name} ${rule}`.toLowerCase().includes(wanted))
-              .toSorted((a, b) => b.waiting - a.waiting || a.name.localeCompare(b.name))
-            if (all.length === 0)
-              return (
-                <Empty title="No limit is defined yet">
-                  A limit appears as soon as a task that uses it starts, or a server reads it from its configuration.
-                </Empty>
-              )
-            if (rows.length === 0) return <Empty title="No limit has this in its name or rule" />
-            return <Table name="Limits" columns={COLUMNS} rows={rows} id={({ name }) => name} />
-          }}
-        </Loaded>
-      </Card>
-    </>
+    <ListPage
+      title="Limits"
+      sub="What each budget allows, how much of it is used, and who waits for it."
+      actions={<TextFilter name="q" label="Find a limit" className="w-64 max-w-full" isSearch />}
+      query={useQuery(limits)}
+      rowsOf={(all) =>
+        all
+          .filter(({ name, rule }) => `${name} ${rule}`.toLowerCase().includes(wanted))
+          .toSorted((a, b) => b.waiting - a.waiting || a.name.localeCompare(b.name))
+      }
+      empty={(all) =>
+        all.length > 0 ? (
+          <Empty title="No limit has this in its name or rule" />
+        ) : (
+          <Empty title="No limit is defined yet">
+            A limit appears as soon as a task that uses it starts, or a server reads it from its configuration.
+          </Empty>
+        )
+      }
+      columns={COLUMNS}
+      id={({ name }) => name}
+    />
   )
 }

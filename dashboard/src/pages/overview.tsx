@@ -1,11 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, useSearch } from '@tanstack/react-router'
+import { Link } from '@tanstack/react-router'
 import type { ReactElement } from 'react'
-import { useOffers } from '../api/offers.ts'
 import { overview, series } from '../api/queries.ts'
 import type { Attention, Overview } from '../api/types.ts'
-import type { Search } from '../app/router.tsx'
 import { Chart } from '../ui/chart.tsx'
+import { useFilters } from '../ui/filters.tsx'
 import { BudgetLink } from '../ui/limit-parts.tsx'
 import { Ago, Badge, Bar, Card, CountDown, Empty, Figure, PageHead, type Tone } from '../ui/parts.tsx'
 import { RangeChoice, rangeOf } from '../ui/range.tsx'
@@ -20,7 +19,6 @@ export function OverviewPage(): ReactElement {
 
 function All({ data }: { readonly data: Overview }): ReactElement {
   const { states, perMinute, waiting, workers } = data
-  const offers = useOffers()
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       <PageHead
@@ -39,11 +37,7 @@ function All({ data }: { readonly data: Overview }): ReactElement {
           value={shortCount(waiting.total)}
           unit={waiting.total === 1 ? 'job' : 'jobs'}
         />
-        <Figure
-          name="Running"
-          value={shortCount(states['active'] ?? 0)}
-          unit={(workers.slots ?? null) === null ? 'jobs' : `of ${count(workers.slots ?? 0)} slots`}
-        />
+        <Figure name="Running" value={shortCount(states.active)} unit={states.active === 1 ? 'job' : 'jobs'} />
         <Figure name="Completed" value={shortCount(perMinute.completed)} unit="a minute" />
         <Figure
           name="Failed"
@@ -51,11 +45,7 @@ function All({ data }: { readonly data: Overview }): ReactElement {
           unit="a minute"
           {...(perMinute.failed > 0 && { tone: 'bad' as const })}
         />
-        <Figure
-          name="Discarded"
-          value={shortCount(states['discarded'] ?? 0)}
-          unit={states['discarded'] === 1 ? 'job' : 'jobs'}
-        />
+        <Figure name="Discarded" value={shortCount(states.discarded)} unit={states.discarded === 1 ? 'job' : 'jobs'} />
         <Figure
           name="Workers"
           value={count(workers.alive)}
@@ -64,8 +54,8 @@ function All({ data }: { readonly data: Overview }): ReactElement {
         />
       </div>
       <AttentionList attention={data.attention} />
-      <div className={`grid grid-cols-[minmax(0,1fr)] gap-4 ${offers('GET /series') ? 'xl:grid-cols-2' : ''}`}>
-        {offers('GET /series') && <Throughput />}
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-4 xl:grid-cols-2">
+        <Throughput />
         <Causes data={data} />
       </div>
       <Queues queues={data.queues} />
@@ -74,7 +64,7 @@ function All({ data }: { readonly data: Overview }): ReactElement {
 }
 
 function Throughput(): ReactElement {
-  const search: Search = useSearch({ strict: false })
+  const [search] = useFilters()
   const query = useQuery(series({ metric: 'completed,failed', from: rangeOf(search['range']) }))
   return (
     <Card title="Throughput" actions={<RangeChoice />}>
@@ -101,7 +91,7 @@ function Throughput(): ReactElement {
 }
 
 /** Which budget holds most back. */
-function Causes({ data: { waiting, oldestWaiting } }: { readonly data: Overview }): ReactElement {
+function Causes({ data: { waiting } }: { readonly data: Overview }): ReactElement {
   const [first] = waiting.causes
   return (
     <Card
@@ -133,15 +123,6 @@ function Causes({ data: { waiting, oldestWaiting } }: { readonly data: Overview 
             </li>
           ))}
         </ul>
-      )}
-      {oldestWaiting && (
-        <p className="border-t border-line px-4 py-2.5 text-soft">
-          The oldest that waits is{' '}
-          <Link to="/jobs/$id" params={{ id: oldestWaiting.id }} className="font-medium link">
-            {oldestWaiting.task}
-          </Link>
-          , since <Ago at={oldestWaiting.createdAt} />.
-        </p>
       )}
     </Card>
   )
@@ -176,8 +157,7 @@ function AttentionList({ attention }: { readonly attention: readonly Attention[]
 }
 
 function Subject({ of: { subject, kind } }: { readonly of: Attention }): ReactElement | null {
-  if (subject.limit !== undefined)
-    return <BudgetLink limit={subject.limit} {...(subject.key !== undefined && { name: subject.key })} />
+  if (subject.limit !== undefined) return <BudgetLink limit={subject.limit} />
   if (subject.schedule !== undefined)
     return (
       <Link to="/schedules" className="link">
@@ -215,29 +195,29 @@ const QUEUES: readonly Column<QueueRow>[] = [
       </span>
     ),
   },
-  { id: 'available', head: 'Waiting', right: true, cell: ({ states }) => count(states['available'] ?? 0) },
+  { id: 'available', head: 'Waiting', right: true, cell: ({ states }) => count(states.available) },
   { id: 'throttled', head: 'For a budget', right: true, cell: ({ throttled }) => count(throttled) },
-  { id: 'active', head: 'Running', right: true, cell: ({ states }) => count(states['active'] ?? 0) },
+  { id: 'active', head: 'Running', right: true, cell: ({ states }) => count(states.active) },
   {
     id: 'scheduled',
     head: 'Scheduled',
     right: true,
     className: 'max-md:hidden',
-    cell: ({ states }) => count(states['scheduled'] ?? 0),
+    cell: ({ states }) => count(states.scheduled),
   },
   {
     id: 'completed',
     head: 'Completed',
     right: true,
     className: 'max-md:hidden',
-    cell: ({ states }) => count(states['completed'] ?? 0),
+    cell: ({ states }) => count(states.completed),
   },
   {
     id: 'discarded',
     head: 'Discarded',
     right: true,
     className: 'max-md:hidden',
-    cell: ({ states }) => count(states['discarded'] ?? 0),
+    cell: ({ states }) => count(states.discarded),
   },
   { id: 'workers', head: 'Workers', right: true, className: 'max-sm:hidden', cell: ({ workers }) => count(workers) },
 ]

@@ -3,10 +3,10 @@ import { Link } from '@tanstack/react-router'
 import { type ReactElement, useState } from 'react'
 import { queues } from '../api/queries.ts'
 import type { Queue } from '../api/types.ts'
-import { Act, Field } from '../ui/act.tsx'
-import { Badge, Bar, Card, Empty, PageHead } from '../ui/parts.tsx'
-import { Loaded } from '../ui/states.tsx'
-import { type Column, Table } from '../ui/table.tsx'
+import { Act, Field, why } from '../ui/act.tsx'
+import { ListPage } from '../ui/list.tsx'
+import { Badge, Bar, Empty } from '../ui/parts.tsx'
+import type { Column } from '../ui/table.tsx'
 import { count } from '../ui/words.ts'
 
 const COLUMNS: readonly Column<Queue>[] = [
@@ -23,15 +23,15 @@ const COLUMNS: readonly Column<Queue>[] = [
       </span>
     ),
   },
-  { id: 'available', head: 'Waiting', right: true, cell: ({ states }) => count(states['available'] ?? 0) },
+  { id: 'available', head: 'Waiting', right: true, cell: ({ states }) => count(states.available) },
   { id: 'throttled', head: 'For a budget', right: true, cell: ({ throttled }) => count(throttled) },
-  { id: 'active', head: 'Running', right: true, cell: ({ states }) => count(states['active'] ?? 0) },
+  { id: 'active', head: 'Running', right: true, cell: ({ states }) => count(states.active) },
   {
     id: 'scheduled',
     head: 'Scheduled',
     right: true,
     className: 'max-lg:hidden',
-    cell: ({ states }) => count(states['scheduled'] ?? 0),
+    cell: ({ states }) => count(states.scheduled),
   },
   { id: 'workers', head: 'Workers', right: true, className: 'max-sm:hidden', cell: ({ workers }) => count(workers) },
   {
@@ -41,11 +41,7 @@ const COLUMNS: readonly Column<Queue>[] = [
     cell: ({ name, bound, states }) =>
       bound?.maxDepth ? (
         <span className="flex items-center gap-3">
-          <Bar
-            used={states['available'] ?? 0}
-            max={bound.maxDepth}
-            label={`Waiting jobs of ${name} against its bound`}
-          />
+          <Bar used={states.available} max={bound.maxDepth} label={`Waiting jobs of ${name} against its bound`} />
           <span className="numbers shrink-0 text-xs text-soft">at most {count(bound.maxDepth)}</span>
         </span>
       ) : (
@@ -63,27 +59,21 @@ const COLUMNS: readonly Column<Queue>[] = [
 /** Every queue, with what one can do to it. */
 export function QueuesPage(): ReactElement {
   return (
-    <>
-      <PageHead title="Queues" sub="Where jobs wait, who serves them, and how many may wait." />
-      <Card flush>
-        <Loaded query={useQuery(queues)}>
-          {(rows) =>
-            rows.length === 0 ? (
-              <Empty title="There is no queue yet">A queue appears with its first job.</Empty>
-            ) : (
-              <Table name="Queues" columns={COLUMNS} rows={rows} id={({ name }) => name} />
-            )
-          }
-        </Loaded>
-      </Card>
-    </>
+    <ListPage
+      title="Queues"
+      sub="Where jobs wait, who serves them, and how many may wait."
+      query={useQuery(queues)}
+      rowsOf={(rows) => rows}
+      empty={() => <Empty title="There is no queue yet">A queue appears with its first job.</Empty>}
+      columns={COLUMNS}
+      id={({ name }) => name}
+    />
   )
 }
 
 function Actions({ queue }: { readonly queue: Queue }): ReactElement {
-  const path = `/queues/${encodeURIComponent(queue.name)}`
+  const params = { name: queue.name }
   const [depth, setDepth] = useState(String(queue.bound?.maxDepth ?? ''))
-  const body = (reason: string): object => (reason === '' ? {} : { reason })
   return (
     <span className="inline-flex justify-end gap-1">
       <Act
@@ -95,8 +85,9 @@ function Actions({ queue }: { readonly queue: Queue }): ReactElement {
         what="A job that arrives when so many wait is refused. Those that wait already stay."
         change={(reason) => ({
           method: 'PUT',
-          path: `${path}/bound`,
-          body: { maxDepth: depth.trim() === '' ? null : Number(depth), ...body(reason) },
+          path: '/queues/{name}/bound',
+          params,
+          body: { maxDepth: depth.trim() === '' ? null : Number(depth), ...why(reason) },
         })}
         fields={
           <Field label="At most" hint="A whole number of jobs. Empty: no bound.">
@@ -118,7 +109,7 @@ function Actions({ queue }: { readonly queue: Queue }): ReactElement {
           aria-label={`Resume ${queue.name}`}
           title={`Resume ${queue.name}`}
           what="Its jobs start again."
-          change={(reason) => ({ method: 'PUT', path: `${path}/resume`, body: body(reason) })}
+          change={(reason) => ({ method: 'PUT', path: '/queues/{name}/resume', params, body: why(reason) })}
         />
       ) : (
         <Act
@@ -128,7 +119,7 @@ function Actions({ queue }: { readonly queue: Queue }): ReactElement {
           aria-label={`Pause ${queue.name}`}
           title={`Pause ${queue.name}`}
           what="Nothing of it starts any more. What runs goes on, and new jobs still arrive."
-          change={(reason) => ({ method: 'PUT', path: `${path}/pause`, body: body(reason) })}
+          change={(reason) => ({ method: 'PUT', path: '/queues/{name}/pause', params, body: why(reason) })}
         />
       )}
     </span>

@@ -1,29 +1,34 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import type { ReactElement } from 'react'
+import { type ReactElement, useState } from 'react'
 import { schedules } from '../api/queries.ts'
 import type { Schedule } from '../api/types.ts'
-import { Act } from '../ui/act.tsx'
-import { At, Badge, Card, CountDown, Empty, PageHead } from '../ui/parts.tsx'
-import { Loaded } from '../ui/states.tsx'
-import { type Column, Table } from '../ui/table.tsx'
-import { count, duration } from '../ui/words.ts'
+import { Act, why } from '../ui/act.tsx'
+import { JsonTree } from '../ui/json-tree.tsx'
+import { ListPage } from '../ui/list.tsx'
+import { Modal } from '../ui/modal.tsx'
+import { At, Badge, Button, CountDown, Empty } from '../ui/parts.tsx'
+import type { Column } from '../ui/table.tsx'
+import { count, duration, plural } from '../ui/words.ts'
+
+/** The server names no more of them. */
+const MISSED_AT_MOST = 100
+
+function missedWords({ length }: Schedule['missed']): string {
+  return length >= MISSED_AT_MOST ? `${MISSED_AT_MOST} or more missed` : `${length} missed`
+}
 
 const COLUMNS: readonly Column<Schedule>[] = [
   {
     id: 'name',
     head: 'Schedule',
-    cell: ({ name, state, skipped }) => (
+    cell: ({ name, state, missed }) => (
       <span className="flex items-center gap-2">
         <Link to="/jobs" search={{ schedule: name }} className="truncate font-medium link" title={name}>
           {name}
         </Link>
         {state === 'completed' && <Badge>ended</Badge>}
-        {skipped && (
-          <span title={skipped.reason ?? undefined}>
-            <Badge tone="warn">{count(skipped.count)} skipped</Badge>
-          </span>
-        )}
+        {missed.length > 0 && <Badge tone="warn">{missedWords(missed)}</Badge>}
       </span>
     ),
   },
@@ -42,7 +47,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
     id: 'next',
     head: 'Next',
     cell: ({ next, nextAt }) => (
-      <span title={next.map((at) => new Date(at).toLocaleString()).join('\n')}>
+      <span>
         <CountDown at={nextAt} none="ended" />
         <span className="text-xs text-faint max-sm:hidden">
           {next.slice(1, 2).map((at) => (
@@ -73,33 +78,21 @@ const COLUMNS: readonly Column<Schedule>[] = [
     id: 'actions',
     head: <span className="sr-only">Actions</span>,
     right: true,
-    cell: ({ name }) => (
+    cell: (schedule) => (
       <span className="inline-flex justify-end gap-1">
-        <Act
-          kind="quiet"
-          className="h-8"
-          label="Run now"
-          operation="POST /schedules/{}/run"
-          aria-label={`Run now: ${name}`}
-          title={`Run ${name} now`}
-          what="One more job is enqueued at once. The next occurrences stay as they are."
-          change={(reason) => ({
-            method: 'POST',
-            path: `/schedules/${encodeURIComponent(name)}/run`,
-            body: reason === '' ? {} : { reason },
-          })}
-        />
+        <Occurrences schedule={schedule} />
         <Act
           kind="quiet"
           className="h-8"
           label="Remove"
-          aria-label={`Remove ${name}`}
-          title={`Remove ${name}`}
+          aria-label={`Remove ${schedule.name}`}
+          title={`Remove ${schedule.name}`}
           what="No further occurrence becomes a job. A process that defines the schedule makes it again at its next start."
           change={(reason) => ({
             method: 'DELETE',
-            path: `/schedules/${encodeURIComponent(name)}`,
-            ...(reason !== '' && { query: { reason } }),
+            path: '/schedules/{name}',
+            params: { name: schedule.name },
+            query: why(reason),
           })}
         />
       </span>
@@ -107,22 +100,82 @@ const COLUMNS: readonly Column<Schedule>[] = [
   },
 ]
 
+/** A button that shows the next occurrences, the missed ones, and what each carries. */
+function Occurrences({ schedule }: { readonly schedule: Schedule }): ReactElement {
+  const [open, setOpen] = useState(false)
+  const { name, task, queue, next, missed, onMissed, overlap, until, maxRuns, input } = schedule
+  const facts: (readonly [string, ReactElement | string])[] = [
+    ['Task', task],
+    ['Queue', queue],
+    ['When it is late', onMissed === 'catchUp' ? 'it catches up with what was missed' : 'what was missed is skipped'],
+    ['When one still runs', overlap === 'allow' ? 'the next one runs beside it' : 'the next one is skipped'],
+  ]
+  if (until !== null) facts.push(['Until', <At key="until" at={until} />])
+  if (maxRuns !== null) facts.push(['At most', plural(maxRuns, 'run')])
+  return (
+    <>
+      <Button kind="quiet" className="h-8" aria-label={`Occurrences of ${name}`} onClick={() => setOpen(true)}>
+        Occurrences
+      </Button>
+      <Modal open={open} onClose={() => setOpen(false)} title={name}>
+        <div className="grid gap-4 text-left whitespace-normal">
+          <section className="grid gap-1.5">
+            <h3 className="font-medium">Next</h3>
+            {next.length === 0 ? (
+              <p className="text-soft">None: the series has ended.</p>
+            ) : (
+              <ol className="grid gap-1">
+                {next.map((at) => (
+                  <li key={at} className="flex justify-between gap-4">
+                    <At at={at} />
+                    <span className="text-soft">
+                      <CountDown at={at} />
+                    </span>
+                  </li>
+                ))}
+              </ol>
+            )}
+          </section>
+          {missed.length > 0 && (
+            <section className="grid gap-1.5">
+              <h3 className="font-medium text-warn">{missedWords(missed)} since the last job</h3>
+              <ol className="grid max-h-32 gap-1 overflow-y-auto" tabIndex={0} aria-label="Missed occurrences">
+                {missed.map((at) => (
+                  <li key={at}>
+                    <At at={at} />
+                  </li>
+                ))}
+              </ol>
+            </section>
+          )}
+          <dl className="grid grid-cols-[9rem_minmax(0,1fr)] gap-y-1.5 border-t border-line pt-4">
+            {facts.map(([term, value]) => (
+              <div key={term} className="contents">
+                <dt className="text-faint">{term}</dt>
+                <dd className="[overflow-wrap:anywhere]">{value}</dd>
+              </div>
+            ))}
+          </dl>
+          <JsonTree value={input} name="input" />
+        </div>
+      </Modal>
+    </>
+  )
+}
+
 /** Every schedule, with its next occurrences and those that it missed. */
 export function SchedulesPage(): ReactElement {
   return (
-    <>
-      <PageHead title="Schedules" sub="What comes again, when it comes next, and what was skipped." />
-      <Card flush>
-        <Loaded query={useQuery(schedules)}>
-          {(rows) =>
-            rows.length === 0 ? (
-              <Empty title="There is no schedule">A schedule appears when a process that defines it starts.</Empty>
-            ) : (
-              <Table name="Schedules" columns={COLUMNS} rows={rows} id={({ name }) => name} />
-            )
-          }
-        </Loaded>
-      </Card>
-    </>
+    <ListPage
+      title="Schedules"
+      sub="What comes again, when it comes next, and what was missed."
+      query={useQuery(schedules)}
+      rowsOf={(rows) => rows}
+      empty={() => (
+        <Empty title="There is no schedule">A schedule appears when a process that defines it starts.</Empty>
+      )}
+      columns={COLUMNS}
+      id={({ name }) => name}
+    />
   )
 }

@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import type { ReactElement } from 'react'
 import { workers } from '../api/queries.ts'
 import type { Worker } from '../api/types.ts'
-import { Act } from '../ui/act.tsx'
+import { Act, why } from '../ui/act.tsx'
 import { Ago, Badge, Bar, Card, Empty, PageHead } from '../ui/parts.tsx'
 import { Loaded } from '../ui/states.tsx'
 import { count, plural } from '../ui/words.ts'
@@ -35,8 +35,8 @@ export function WorkersPage(): ReactElement {
 }
 
 function One({ worker }: { readonly worker: Worker }): ReactElement {
-  const { slots = null, running = [] } = worker
-  const title = worker.name ?? `Worker ${worker.worker}`
+  const { slots, running, host, pid } = worker
+  const title = worker.name ?? (host === null ? `Worker ${worker.worker}` : `${host} · ${pid}`)
   return (
     <Card
       flush
@@ -44,9 +44,7 @@ function One({ worker }: { readonly worker: Worker }): ReactElement {
         <span className="flex items-center gap-2">
           <span className="[overflow-wrap:anywhere]">{title}</span>
           <Badge tone={worker.alive ? 'good' : 'bad'}>{worker.alive ? 'alive' : 'gone'}</Badge>
-          {worker.directive !== null && worker.directive !== 'running' && (
-            <Badge tone="violet">{worker.directive}</Badge>
-          )}
+          {worker.directive !== 'running' && <Badge tone="violet">{worker.directive}</Badge>}
         </span>
       }
       actions={
@@ -60,8 +58,9 @@ function One({ worker }: { readonly worker: Worker }): ReactElement {
             what="It finishes what it runs, and fetches no more."
             change={(reason) => ({
               method: 'PUT',
-              path: `/workers/${encodeURIComponent(worker.name ?? '')}/quiet`,
-              body: reason === '' ? {} : { reason },
+              path: '/workers/{name}/quiet',
+              params: { name: worker.name ?? '' },
+              body: why(reason),
             })}
           />
         ) : undefined
@@ -93,7 +92,7 @@ function One({ worker }: { readonly worker: Worker }): ReactElement {
                 {job.task}
               </Link>
               <span className="shrink-0 text-xs leading-6 text-faint">
-                attempt {job.attempt}, since <Ago at={job.startedAt} />
+                attempt {job.attempt}, since <Ago at={job.since} />
               </span>
             </li>
           ))}

@@ -1,14 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ButtonHTMLAttributes, type ReactElement, type ReactNode, useState } from 'react'
-import { ApiError } from '../api/client.ts'
-import { useOffers } from '../api/offers.ts'
-import { type Change, me, useChange } from '../api/queries.ts'
+import { ApiError, type Change } from '../api/client.ts'
+import { me, useChange } from '../api/queries.ts'
 import { Modal } from './modal.tsx'
 import { Button } from './parts.tsx'
 
 /** Returns whether the viewer may change things. */
 export function useMayAct(): boolean {
   return useQuery(me).data?.role === 'operator'
+}
+
+/** The reason as a part of a request; an empty one is left out. */
+export function why(reason: string): { readonly reason?: string } {
+  return reason === '' ? {} : { reason }
 }
 
 /** What the server refused, in its own words. */
@@ -52,7 +56,6 @@ export function Act({
   kind = 'plain',
   fields,
   ready = true,
-  operation,
   ...rest
 }: {
   readonly label: string
@@ -64,15 +67,12 @@ export function Act({
   readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
   readonly fields?: ReactNode
   readonly ready?: boolean
-  /** The operation of the server, such as `POST /jobs/{}/run-now`, where not each server has it. */
-  readonly operation?: string
 } & Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'title'>): ReactElement | null {
   const [open, setOpen] = useState(false)
   const [reason, setReason] = useState('')
   const changing = useChange()
   const mayAct = useMayAct()
-  const offers = useOffers()
-  if (!mayAct || (operation !== undefined && !offers(operation))) return null
+  if (!mayAct) return null
   const close = (): void => {
     setOpen(false)
     changing.reset()

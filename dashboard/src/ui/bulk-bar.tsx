@@ -1,8 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactElement, useState } from 'react'
-import { call } from '../api/client.ts'
-import { useOffers } from '../api/offers.ts'
+import { change as send } from '../api/client.ts'
 import { useChange } from '../api/queries.ts'
 import type { Bulk, BulkAction, JobRow } from '../api/types.ts'
 import { Field, Refused, useMayAct } from './act.tsx'
@@ -25,6 +24,9 @@ const ACTIONS: readonly (readonly [BulkAction, string])[] = [
   ['delete', 'Delete'],
 ]
 
+/** The server takes no more ids in one filter. */
+const IDS_AT_MOST = 1000
+
 /** Selects, and asks for a change of what is selected. */
 export function BulkBar({
   selection,
@@ -41,7 +43,6 @@ export function BulkBar({
 }): ReactElement | null {
   const [action, setAction] = useState<BulkAction | null>(null)
   const mayAct = useMayAct()
-  const offers = useOffers()
   if (!mayAct) return null
   const all = total ? `${total.exact ? '' : 'at least '}${count(total.count)}` : ''
   return (
@@ -51,25 +52,20 @@ export function BulkBar({
           <Button
             kind="quiet"
             className="-ml-3"
-            onClick={() => setSelection({ kind: 'some', ids: new Set(rows.map(({ id }) => id)) })}
+            onClick={() => setSelection({ kind: 'some', ids: new Set(rows.slice(0, IDS_AT_MOST).map(({ id }) => id)) })}
           >
-            Select the {count(rows.length)} shown
+            Select the {rows.length > IDS_AT_MOST ? `first ${count(IDS_AT_MOST)}` : count(rows.length)} shown
           </Button>
-          {offers('POST /bulk') && (
-            <Button kind="quiet" onClick={() => setSelection({ kind: 'all' })}>
-              Select all {all} that match
-            </Button>
-          )}
+          <Button kind="quiet" onClick={() => setSelection({ kind: 'all' })}>
+            Select all {all} that match
+          </Button>
         </>
       ) : (
         <>
           <strong className="numbers font-medium">
             {selection.kind === 'all' ? `All ${all} that match` : `${count(selection.ids.size)} selected`}
           </strong>
-          {ACTIONS.filter(
-            ([each]) =>
-              selection.kind === 'all' || (each !== 'move' && (each !== 'priority' || offers('PATCH /jobs/{}'))),
-          ).map(([each, words]) => (
+          {ACTIONS.map(([each, words]) => (
             <Button key={each} kind={each === 'delete' ? 'danger' : 'plain'} onClick={() => setAction(each)}>
               {words}
             </Button>
@@ -79,14 +75,11 @@ export function BulkBar({
           </Button>
         </>
       )}
-      {action !== null && selection.kind === 'all' && (
-        <OnAll action={action} filter={filter} onClose={() => setAction(null)} />
-      )}
-      {action !== null && selection.kind === 'some' && (
-        <OnSome
+      {action !== null && selection.kind !== 'none' && (
+        <BulkDialog
           action={action}
-          ids={[...selection.ids]}
-          onClose={() => (setAction(null), setSelection({ kind: 'none' }))}
+          filter={selection.kind === 'all' ? filterBody(filter) : { id: [...selection.ids] }}
+          onClose={() => setAction(null)}
         />
       )}
     </div>
@@ -127,13 +120,13 @@ function Needs({
 }
 
 /** Counts what a change would reach before anything is done; then the server does it, and says how far it is. */
-function OnAll({
+function BulkDialog({
   action,
   filter,
   onClose,
 }: {
   readonly action: BulkAction
-  readonly filter: Record<string, string>
+  readonly filter: BulkFilter
   readonly onClose: () => void
 }): ReactElement {
   const [value, setValue] = useState('')
@@ -141,8 +134,8 @@ function OnAll({
   const starting = useChange<Bulk>()
   const body = {
     action,
-    filter: filterBody(filter),
-    ...(Object.keys(filter).length === 0 && { all: true }),
+    filter,
+    ...(Object.keys(filter).length === 0 && { all: true as const }),
     ...(action === 'move' && { to: value.trim() }),
     ...(action === 'priority' && { priority: Number(value) }),
   }
@@ -150,7 +143,10 @@ function OnAll({
   const dry = useQuery({
     queryKey: ['dry-run', body],
     queryFn: ({ signal }) =>
-      call<{ count: number; exact: boolean }>('POST', '/bulk', { body: { ...body, dryRun: true }, signal }),
+      send<{ count: number; exact: boolean }>(
+        { method: 'POST', path: '/bulk', body: { ...body, dryRun: true } },
+        signal,
+      ),
     enabled: ready && !starting.data,
     retry: false,
   })
@@ -160,7 +156,7 @@ function OnAll({
     <Modal
       open
       onClose={onClose}
-      title={`${title} all that match`}
+      title={filter['id'] === undefined ? `${title} all that match` : `${title} what is selected`}
       actions={
         starting.data ? (
           <>
@@ -211,7 +207,7 @@ function OnAll({
                 'Counting…'
               )
             ) : (
-              'Say first where to.'
+              'Fill in the field above first.'
             )}
           </p>
           <Field label="Why" hint="Kept in the audit, beside your name. May stay empty.">
@@ -229,11 +225,13 @@ function OnAll({
   )
 }
 
-function filterBody(filter: Record<string, string>): Record<string, unknown> {
-  const { state, ...rest } = filter
+type BulkFilter = Readonly<Record<string, string | readonly string[]>>
+
+function filterBody({ state, ...rest }: Record<string, string>): BulkFilter {
   return { ...rest, ...(state !== undefined && { state: state.split(',') }) }
 }
 
+/** A filter in words. */
 export function FilterWords({ filter }: { readonly filter: Readonly<Record<string, unknown>> }): ReactElement {
   const entries = Object.entries(filter)
   if (entries.length === 0)
@@ -245,86 +243,15 @@ export function FilterWords({ filter }: { readonly filter: Readonly<Record<strin
           key={name}
           className="rounded bg-sunken px-1.5 text-xs ring-1 ring-line ring-inset [overflow-wrap:anywhere]"
         >
-          {name}: {Array.isArray(value) ? value.join(', ') : typeof value === 'string' ? value : JSON.stringify(value)}
+          {name}: {filterValue(name, value)}
         </code>
       ))}
     </span>
   )
 }
 
-/** Changes the selected jobs one by one, and says which the server refused. */
-function OnSome({
-  action,
-  ids,
-  onClose,
-}: {
-  readonly action: BulkAction
-  readonly ids: readonly string[]
-  readonly onClose: () => void
-}): ReactElement {
-  const change = useChange()
-  const [value, setValue] = useState('')
-  const [done, setDone] = useState<number | null>(null)
-  const [refused, setRefused] = useState<string[]>([])
-  const title = ACTIONS.find(([each]) => each === action)?.[1] ?? action
-  const ready = action !== 'priority' || value.trim() !== ''
-  const run = async (): Promise<void> => {
-    setDone(0)
-    for (const [n, id] of ids.entries()) {
-      const path = `/jobs/${encodeURIComponent(id)}`
-      const asked =
-        action === 'delete'
-          ? call('DELETE', path)
-          : action === 'priority'
-            ? call('PATCH', path, { body: { priority: Number(value) } })
-            : call('POST', `${path}/${action}`, { body: {} })
-      await asked.catch((error: unknown) =>
-        setRefused((before) => [...before, error instanceof Error ? error.message : String(error)]),
-      )
-      setDone(n + 1)
-    }
-    change.reset()
-  }
-  const over = done === ids.length
-  return (
-    <Modal
-      open
-      onClose={onClose}
-      title={`${title} ${plural(ids.length, 'selected job')}`}
-      actions={
-        over ? (
-          <Button onClick={onClose}>Close</Button>
-        ) : (
-          <>
-            <Button onClick={onClose}>Leave it</Button>
-            <Button
-              kind={action === 'delete' || action === 'cancel' ? 'danger' : 'primary'}
-              disabled={!ready || done !== null}
-              onClick={() => void run()}
-            >
-              {title} {plural(ids.length, 'job')}
-            </Button>
-          </>
-        )
-      }
-    >
-      <div className="grid gap-4">
-        <Needs action={action} value={value} setValue={setValue} />
-        <p role="status">
-          {done === null
-            ? `${plural(ids.length, 'job')} ${DOES[action]}`
-            : `${count(done)} of ${count(ids.length)} done.`}
-        </p>
-        {refused.length > 0 && (
-          <ul className="list-inside list-disc text-bad">
-            {[...new Set(refused)].slice(0, 5).map((words) => (
-              <li key={words} className="[overflow-wrap:anywhere]">
-                {words}
-              </li>
-            ))}
-          </ul>
-        )}
-      </div>
-    </Modal>
-  )
+function filterValue(name: string, value: unknown): string {
+  if (name === 'id' && Array.isArray(value) && value.length > 1) return `${count(value.length)} selected jobs`
+  if (Array.isArray(value)) return value.join(', ')
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }

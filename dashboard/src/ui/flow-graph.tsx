@@ -13,7 +13,7 @@ interface Data extends Record<string, unknown> {
   readonly chosen: boolean
 }
 
-const TONES: Record<string, string> = {
+const TONES: Record<FlowStep['state'], string> = {
   done: 'border-good text-good',
   running: 'border-info text-info',
   waiting: 'border-warn text-warn',
@@ -21,13 +21,13 @@ const TONES: Record<string, string> = {
   awaiting: 'border-violet text-violet',
   failed: 'border-bad text-bad',
   skipped: 'border-line-strong text-soft',
-  'not reached': 'border-line-strong border-dashed text-faint',
+  pending: 'border-line-strong border-dashed text-faint',
 }
 
 function StepNode({ data: { step, chosen } }: NodeProps<Node<Data>>): ReactElement {
   return (
     <div
-      className={`w-52 rounded-lg border-2 bg-surface px-3 py-2 text-left ${TONES[step.state] ?? TONES['skipped']} ${chosen ? 'ring-2 ring-accent ring-offset-2 ring-offset-ground' : ''}`}
+      className={`w-52 rounded-lg border-2 bg-surface px-3 py-2 text-left ${TONES[step.state]} ${chosen ? 'ring-2 ring-accent ring-offset-2 ring-offset-ground' : ''}`}
     >
       <Handle type="target" position={Position.Left} className="!border-0 !bg-line-strong" />
       <div className="truncate font-medium text-ink" title={step.name}>
@@ -55,13 +55,6 @@ function StepNode({ data: { step, chosen } }: NodeProps<Node<Data>>): ReactEleme
 
 const TYPES = { step: StepNode }
 
-/** The steps that a definition says come before each; null: the flow has no definition, and its steps came one after another. */
-function needsOf(definition: unknown): Map<string, string[]> | null {
-  const steps = (definition as { steps?: Record<string, { after?: string | string[] }> } | null | undefined)?.steps
-  if (steps === undefined || steps === null) return null
-  return new Map(Object.entries(steps).map(([name, { after }]) => [name, after === undefined ? [] : [after].flat()]))
-}
-
 /** Each step in the column behind the last of those that it needs. */
 function columnsOf(needs: ReadonlyMap<string, readonly string[]>): Map<string, number> {
   const columns = new Map<string, number>()
@@ -76,7 +69,7 @@ function columnsOf(needs: ReadonlyMap<string, readonly string[]>): Map<string, n
   return columns
 }
 
-/** Without a definition: a step that began before another had ended stands below it. */
+/** Without a graph: a step that began before another had ended stands below it. */
 function columnsByTime(steps: readonly FlowStep[]): Map<string, number> {
   let column = 0
   let until = -Infinity
@@ -96,18 +89,6 @@ function inTurn(columns: ReadonlyMap<string, number>): Map<string, string[]> {
   return new Map(all.map(([name, at]) => [name, all.filter(([, column]) => column === at - 1).map(([each]) => each)]))
 }
 
-const NOT_REACHED = {
-  state: 'not reached',
-  attempt: 0,
-  startedAt: null,
-  finishedAt: null,
-  waitedMs: 0,
-  waitedFor: null,
-  until: null,
-  result: null,
-  error: null,
-}
-
 export function FlowGraph({
   flow,
   chosen,
@@ -118,13 +99,13 @@ export function FlowGraph({
   readonly choose: (name: string) => void
 }): ReactElement {
   const { shown } = useTheme()
-  const defined = needsOf(flow.definition)
-  const names = defined ? [...defined.keys()] : flow.steps.map(({ name }) => name)
-  const columns = defined ? columnsOf(defined) : columnsByTime(flow.steps)
-  const needs = defined ?? (flow.kind === 'graph' ? new Map<string, string[]>() : inTurn(columns))
-  const steps = new Map(flow.steps.map((step) => [step.name, step]))
+  const isGraph = flow.steps.some(({ after }) => after !== undefined)
+  const defined = new Map(flow.steps.map(({ name, after = [] }) => [name, after]))
+  const columns = isGraph ? columnsOf(defined) : columnsByTime(flow.steps)
+  const needs = isGraph ? defined : inTurn(columns)
   const rows = new Map<number, number>()
-  const nodes = names.map((name): Node<Data> => {
+  const nodes = flow.steps.map((step): Node<Data> => {
+    const { name } = step
     const column = columns.get(name) ?? 0
     const row = rows.get(column) ?? 0
     rows.set(column, row + 1)
@@ -132,16 +113,16 @@ export function FlowGraph({
       id: name,
       type: 'step',
       position: { x: column * COLUMN_PX, y: row * ROW_PX },
-      data: { step: steps.get(name) ?? { name, ...NOT_REACHED }, chosen: name === chosen },
-      ariaLabel: `${name}, ${steps.get(name)?.state ?? 'not reached'}`,
+      data: { step, chosen: name === chosen },
+      ariaLabel: `${name}, ${step.state}`,
     }
   })
-  const edges = names.flatMap((name): Edge[] =>
+  const edges = flow.steps.flatMap(({ name, state }): Edge[] =>
     (needs.get(name) ?? []).map((from) => ({
       id: `${from} ${name}`,
       source: from,
       target: name,
-      animated: steps.get(name)?.state === 'running',
+      animated: state === 'running',
     })),
   )
   return (

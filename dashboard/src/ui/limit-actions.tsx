@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactElement, useDeferredValue, useState } from 'react'
-import { call, keyPath } from '../api/client.ts'
+import { type Change, change as send, pathKey } from '../api/client.ts'
 import type { Forecast, Limit, Override, WhatIf } from '../api/types.ts'
-import { Act, Field } from './act.tsx'
+import { Act, Field, why } from './act.tsx'
 import { count, duration } from './words.ts'
 
 interface Target {
@@ -12,21 +12,30 @@ interface Target {
   readonly overrides: readonly Override[]
 }
 
+/** A change of a whole limit. */
+type LimitChange = Extract<Change, { path: `/limits/{name}/${'override' | 'pause' | 'penalty' | 'resume'}` }>
+
 const UNTIL_HINT = 'A length such as 30m or 2h, or a time such as 2026-01-31T18:00:00Z.'
 
 /** What one can do to a limit or one of its keys: override, pause, penalty, and their ends. */
 export function LimitActions({ limit, name, overrides }: Target): ReactElement {
-  const path = `/limits/${encodeURIComponent(limit.name)}${name === undefined ? '' : `/keys/${keyPath(name)}`}`
   const subject = name === undefined || name === null ? limit.name : `${limit.name} · ${name}`
   const mine = overrides.filter((each) => each.ended === null && (each.key ?? null) === (name ?? null))
   const paused = mine.some(({ kind }) => kind === 'pause')
   const overridden = mine.some(({ kind }) => kind === 'override')
   const [change, setChange] = useState(limit.text ?? '')
   const [until, setUntil] = useState('')
-  const body = (reason: string): Record<string, string> => ({
-    ...(reason !== '' && { reason }),
-    ...(until.trim() !== '' && { until: until.trim() }),
-  })
+  const untilTerm = until.trim() === '' ? {} : { until: until.trim() }
+  const params = { name: limit.name }
+  // Each of these changes has a twin for one key.
+  const on = (made: LimitChange): Change =>
+    name === undefined
+      ? made
+      : ({
+          ...made,
+          path: made.path.replace('{name}', '{name}/keys/{key}'),
+          params: { ...params, key: pathKey(name) },
+        } as Change)
   const untilField = (
     <Field label="Until" hint={`${UNTIL_HINT} Empty: until someone ends it.`}>
       <input className="field" value={until} onChange={(event) => setUntil(event.target.value)} placeholder="30m" />
@@ -40,11 +49,14 @@ export function LimitActions({ limit, name, overrides }: Target): ReactElement {
         title={`Override ${subject}`}
         what="Other numbers hold at once, in every process. What is used stays used: no budget is refilled for free."
         ready={change.trim() !== ''}
-        change={(reason) => ({
-          method: 'PUT',
-          path: `${path}/override`,
-          body: { change: change.trim(), ...body(reason) },
-        })}
+        change={(reason) =>
+          on({
+            method: 'PUT',
+            path: '/limits/{name}/override',
+            params,
+            body: { change: change.trim(), ...untilTerm, ...why(reason) },
+          })
+        }
         fields={
           <>
             <Preview limit={limit} name={name} change={change} setChange={setChange} />
@@ -57,11 +69,7 @@ export function LimitActions({ limit, name, overrides }: Target): ReactElement {
           label="End override"
           title={`End the override of ${subject}`}
           what="The numbers of its definition hold again, at once."
-          change={(reason) => ({
-            method: 'DELETE',
-            path: `${path}/override`,
-            ...(reason !== '' && { query: { reason } }),
-          })}
+          change={(reason) => on({ method: 'DELETE', path: '/limits/{name}/override', params, query: why(reason) })}
         />
       )}
       {paused ? (
@@ -69,14 +77,16 @@ export function LimitActions({ limit, name, overrides }: Target): ReactElement {
           label="Resume"
           title={`Resume ${subject}`}
           what="Its jobs start again as the budget allows."
-          change={(reason) => ({ method: 'PUT', path: `${path}/resume`, body: reason === '' ? {} : { reason } })}
+          change={(reason) => on({ method: 'PUT', path: '/limits/{name}/resume', params, body: why(reason) })}
         />
       ) : (
         <Act
           label="Pause"
           title={`Pause ${subject}`}
           what="Nothing that needs this budget starts any more. What runs goes on, and what waits keeps its place."
-          change={(reason) => ({ method: 'PUT', path: `${path}/pause`, body: body(reason) })}
+          change={(reason) =>
+            on({ method: 'PUT', path: '/limits/{name}/pause', params, body: { ...untilTerm, ...why(reason) } })
+          }
           fields={untilField}
         />
       )}
@@ -87,7 +97,9 @@ export function LimitActions({ limit, name, overrides }: Target): ReactElement {
           title={`Close ${subject} for a while`}
           what="The budget counts as used up until then, as after a 429 of the other side. It cannot be taken back."
           ready={until.trim() !== ''}
-          change={(reason) => ({ method: 'PUT', path: `${path}/penalty`, body: body(reason) })}
+          change={(reason) =>
+            on({ method: 'PUT', path: '/limits/{name}/penalty', params, body: { until: until.trim(), ...why(reason) } })
+          }
           fields={
             <Field label="Until" hint={UNTIL_HINT}>
               <input
@@ -122,10 +134,15 @@ function Preview({
   const forecast = useQuery({
     queryKey: ['what-if', limit.name, name, asked],
     queryFn: ({ signal }) =>
-      call<WhatIf>('POST', `/limits/${encodeURIComponent(limit.name)}/what-if`, {
-        body: { ...(asked !== '' && { policy: asked }), ...(name !== undefined && name !== null && { key: name }) },
+      send<WhatIf>(
+        {
+          method: 'POST',
+          path: '/limits/{name}/what-if',
+          params: { name: limit.name },
+          body: { ...(asked !== '' && { policy: asked }), ...(name !== undefined && name !== null && { key: name }) },
+        },
         signal,
-      }),
+      ),
     placeholderData: (before) => before,
     retry: false,
     staleTime: 5000,

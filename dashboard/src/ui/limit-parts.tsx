@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import type { ReactElement } from 'react'
-import { keyPath } from '../api/client.ts'
+import { pathKey } from '../api/client.ts'
 import type { Bucket, Override } from '../api/types.ts'
 import { At, Badge, Bar } from './parts.tsx'
 import { count } from './words.ts'
@@ -20,11 +20,6 @@ export function BudgetLink({ limit, name }: { readonly limit: string; readonly n
       {words}
     </Link>
   )
-}
-
-/** The key as a part of the page's address; the router percent-encodes it. */
-export function pathKey(name: string | null): string {
-  return decodeURIComponent(keyPath(name))
 }
 
 /** What is used of a budget, as a bar and in numbers. */

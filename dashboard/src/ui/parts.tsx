@@ -66,6 +66,10 @@ const STATES: Record<string, Tone> = {
   cancelled: 'plain',
   held: 'violet',
   paused: 'violet',
+  done: 'good',
+  sleeping: 'violet',
+  awaiting: 'violet',
+  skipped: 'plain',
 }
 
 export function State({ state }: { readonly state: string }): ReactElement {
@@ -124,10 +128,15 @@ export function PageHead({
   )
 }
 
+/** The sign that there is nothing. */
+export function None(): ReactElement {
+  return <span className="text-faint">–</span>
+}
+
 /** A time in the viewer's zone; the exact one shows on hover. */
 export function At({ at }: { readonly at: string | null | undefined }): ReactElement {
   const now = useNow()
-  if (at === null || at === undefined) return <span className="text-faint">–</span>
+  if (at === null || at === undefined) return <None />
   return (
     <time dateTime={at} title={exactTime(Date.parse(at))} className="numbers whitespace-nowrap">
       {clockTime(Date.parse(at), now)}
@@ -138,7 +147,7 @@ export function At({ at }: { readonly at: string | null | undefined }): ReactEle
 /** How long ago, counting. */
 export function Ago({ at }: { readonly at: string | null | undefined }): ReactElement {
   const now = useNow()
-  if (at === null || at === undefined) return <span className="text-faint">–</span>
+  if (at === null || at === undefined) return <None />
   const away = now - Date.parse(at)
   return (
     <time dateTime={at} title={exactTime(Date.parse(at))} className="numbers whitespace-nowrap">

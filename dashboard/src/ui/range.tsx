@@ -1,6 +1,5 @@
-import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { ReactElement } from 'react'
-import type { Search } from '../app/router.tsx'
+import { useFilters } from './filters.tsx'
 
 const RANGES = [
   ['15m', '15 min'],
@@ -16,8 +15,7 @@ export function rangeOf(range: string | undefined): string {
 }
 
 export function RangeChoice(): ReactElement {
-  const search: Search = useSearch({ strict: false })
-  const navigate = useNavigate()
+  const [search, set] = useFilters()
   const now = rangeOf(search['range'])
   return (
     <div
@@ -30,9 +28,7 @@ export function RangeChoice(): ReactElement {
           key={value}
           type="button"
           aria-pressed={now === value}
-          onClick={() =>
-            void navigate({ to: '.', search: (before: Search) => ({ ...before, range: value }), replace: true })
-          }
+          onClick={() => set({ range: value })}
           className="h-6 rounded px-2 text-soft aria-pressed:bg-raised aria-pressed:font-medium aria-pressed:text-ink aria-pressed:shadow-sm"
         >
           {words}

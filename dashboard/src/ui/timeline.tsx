@@ -13,7 +13,6 @@ interface Span {
 
 const COLOURS: Record<TimelineEntry['kind'], string> = {
   arrived: 'bg-(--plot-6)',
-  scheduled: 'bg-(--plot-4)',
   waited: 'bg-(--plot-2)',
   attempt: 'bg-(--plot-3)',
   ended: 'bg-(--plot-1)',
@@ -24,8 +23,7 @@ export function Timeline({ job }: { readonly job: JobView }): ReactElement {
   const now = useNow()
   const spans = job.timeline.map((entry): Span => {
     const from = Date.parse(entry.at)
-    const open =
-      entry.until === null && (entry.kind === 'waited' || entry.kind === 'attempt' || entry.kind === 'scheduled')
+    const open = entry.until === null && (entry.kind === 'waited' || entry.kind === 'attempt')
     const length = entry.durationMs
     const to =
       entry.until !== null
@@ -92,9 +90,9 @@ function Row({
             {entry.error.code !== undefined && <code className="mr-1.5 text-xs">{entry.error.code}</code>}
             {entry.error.message}
           </summary>
-          {entry.error.stack !== undefined && (
+          {typeof entry.error['stack'] === 'string' && (
             <pre tabIndex={0} className="mt-1 max-h-64 overflow-auto rounded-md bg-sunken p-3 text-xs text-soft">
-              {entry.error.stack}
+              {entry.error['stack']}
             </pre>
           )}
         </details>
