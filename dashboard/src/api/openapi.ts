@@ -275,6 +275,11 @@ export interface components {
                 readonly priority: number;
             } | null;
             readonly guardMs?: number;
+            /** @description The common limit of which it has a share, and when its next start is within that. */
+            readonly guarantee?: {
+                readonly limit: string;
+                readonly from: string | null;
+            };
             readonly overrides: readonly components["schemas"]["MonitorOverride"][];
         };
         readonly MonitorOverride: {
@@ -609,6 +614,18 @@ export interface operations {
                                 readonly nextStart: string | null;
                             }[];
                         };
+                        /** @description The job that is available for longest; null: none is. */
+                        readonly oldestWaiting: {
+                            readonly id: string;
+                            readonly task: string;
+                            readonly queue: string;
+                            /** Format: date-time */
+                            readonly createdAt: string;
+                            readonly waitsOn: {
+                                readonly limit: string;
+                                readonly key: string | null;
+                            } | null;
+                        } | null;
                         readonly workers: {
                             readonly alive: number;
                             readonly active: number;
@@ -1723,11 +1740,13 @@ export interface operations {
                         readonly from: string;
                         /** Format: date-time */
                         readonly to: string;
+                        /** @description Units that the limit allows in a step, by its policy without overrides; of one key, if it has keys. Null: no limit is asked for, or its policy has no rate. */
+                        readonly budget: number | null;
                         readonly series: readonly {
                             /** @enum {string} */
-                            readonly metric: "started" | "completed" | "failed" | "denied" | "waitedMs" | "units" | "runP50" | "runP95" | "runP99" | "waitP50" | "waitP95" | "waitP99";
+                            readonly metric: "started" | "completed" | "failed" | "denied" | "waitedMs" | "units" | "runP50" | "runP95" | "runP99" | "waitP50" | "waitP95" | "waitP99" | "budget";
                             /** @enum {string} */
-                            readonly unit: "jobs" | "ms" | "units";
+                            readonly unit: "jobs" | "ms" | "units" | "share";
                             readonly points: readonly (readonly [
                                 number,
                                 number | null
