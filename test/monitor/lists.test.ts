@@ -67,7 +67,7 @@ describe.each(KINDS)('on $name', (kind) => {
     const { id } = await review.start({ pr: 1 })
     await m.clock.advance('5s')
     const { steps } = await m.get(`/flows/${id}`)
-    expect((steps as Json[]).map(({ name, after }) => [name, after])).toEqual([
+    expect((steps as Json[]).map((each): unknown[] => [each['name'], each['after']])).toEqual([
       ['diff', []],
       ['lint', ['diff']],
       ['post', ['diff', 'lint']],

@@ -75,7 +75,7 @@ describe.each(KINDS)('on $name', (kind) => {
       { task: 'broken', started: 6, failed: 6, failureRate: 1, listed: true, waits: [] },
       { task: 'sync', started: 4, completed: 4, failureRate: 0, waited: 2, waits: [{ limit: 'crm' }] },
     ])
-    const [longest] = tasks.at(-1)?.['waits'] as { ms: number }[]
+    const [longest] = (tasks.at(-1)?.['waits'] ?? []) as { ms: number }[]
     expect(Math.round((longest?.ms ?? 0) / 100)).toBe(300)
     // Every window of the page is one of the API.
     for (const window of ['10m', '1h', '6h', '1d', '2d'])
