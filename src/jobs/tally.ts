@@ -63,7 +63,7 @@ export function addTallies(to: Tallies, from: Tallies): void {
   }
 }
 
-/** Sets an own property, whatever the name: an assignment to `__proto__` changes every object of the process. */
+/** Sets an own property of any name: an assignment to `__proto__` changes every object of the process. */
 function put<T>(to: Record<string, T>, name: string, value: T): void {
   Object.defineProperty(to, name, { value, writable: true, enumerable: true, configurable: true })
 }
