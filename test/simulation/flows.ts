@@ -5,7 +5,18 @@ import { seededRandom, Sluice } from '../../src/exports/index.ts'
 import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
 import { mortalStore } from '../flows/mortal-store.ts'
 import type { StoreKind } from '../stores.ts'
-import { BUDGETS, codeOf, drawPlan, type Plan, resultOf, signalsOf, type Start, type Witness } from './flow-plans.ts'
+import {
+  BUDGETS,
+  codeOf,
+  drawPlan,
+  HELD,
+  leastMsOf,
+  type Plan,
+  resultOf,
+  signalsOf,
+  type Start,
+  type Witness,
+} from './flow-plans.ts'
 
 const SLOTS = 4
 const LEASE = '10s'
@@ -27,12 +38,12 @@ export async function simulateFlows(seed: number, store: StoreKind): Promise<Sim
   const witness: Witness = { nowUs: () => clock.monotonicUs(), starts: [] }
   const plans = Array.from({ length: 1 + below(4) }, (_, at) => drawPlan(random, at))
   const client = engine(url, plans, witness, clock)
-  const flows: { readonly id: string; readonly plan: Plan }[] = []
+  const flows: SimulatedFlow[] = []
   for (const plan of plans) {
     const definition = client.workflows.find(({ name }) => name === plan.name)!
     for (let n = 1 + below(4); n > 0; n--) {
       const { id } = await definition.start({ n: 0 })
-      flows.push({ id, plan })
+      flows.push({ id, plan, isCancelled: false })
     }
   }
   const sent = new Set<string>()
@@ -42,10 +53,14 @@ export async function simulateFlows(seed: number, store: StoreKind): Promise<Sim
         const once = `${id} ${n}`
         if (sent.has(once) || random.next() < 0.5) continue
         sent.add(once)
-        await client.sluice.flows.signal(id, name, { n }, { once })
+        await client.sluice.flows.signal(id, name, { n }, { once }).catch(hasEnded)
         // The answer of a signal may be lost, and its sender then sends it again.
         if (random.next() < 0.3) await client.sluice.flows.signal(id, name, { n }, { once }).catch(hasEnded)
       }
+  }
+  const cancelOne = async (): Promise<void> => {
+    const flow = flows[below(flows.length * 20)]
+    if (flow && (await client.sluice.flows.cancel(flow.id))) flow.isCancelled = true
   }
   const lives = below(7)
   let deaths = 0
@@ -56,6 +71,7 @@ export async function simulateFlows(seed: number, store: StoreKind): Promise<Sim
     await neighbour?.sluice.start()
     for (let step = 0; step < 6; step++) {
       await sendSome()
+      await cancelOne()
       await clock.advance(`${1 + below(3000)}ms`)
     }
     mortal.kill()
@@ -72,16 +88,7 @@ export async function simulateFlows(seed: number, store: StoreKind): Promise<Sim
   )
     await sendSome()
   await clock.advance('10m')
-  for (const { id, plan } of flows) {
-    const found = await last.sluice.flows.inspect(id)
-    expect({ seed, plan: plan.name, state: found?.state, error: found?.error, result: found?.result }).toEqual({
-      seed,
-      plan: plan.name,
-      state: 'completed',
-      error: null,
-      result: resultOf(plan),
-    })
-  }
+  for (const flow of flows) await checkResult(seed, last.sluice, flow)
   const repeated = checkStarts(seed, flows, witness.starts, deaths)
   await checkEnd(seed, last.sluice)
   await stop(last.sluice, clock)
@@ -89,9 +96,26 @@ export async function simulateFlows(seed: number, store: StoreKind): Promise<Sim
   return { flows: flows.length, deaths, repeated }
 }
 
-/** The flow may have ended by the first signal. */
+/** It ends as its plan says, and no earlier than its sleeps allow, or it has been cancelled. */
+async function checkResult(seed: number, sluice: Sluice, { id, isCancelled, plan }: SimulatedFlow): Promise<void> {
+  const found = await sluice.flows.inspect(id)
+  const ends = { seed, plan: plan.name, state: 'completed', error: null, result: resultOf(plan) }
+  const cancelled = { ...ends, state: 'cancelled', error: found?.error, result: null }
+  const { error, finishedAt, result, state } = found ?? {}
+  expect({ seed, plan: plan.name, state, error, result }).toEqual(isCancelled ? cancelled : ends)
+  const tookMs = (finishedAt?.getTime() ?? Number.NaN) - (found?.createdAt.getTime() ?? Number.NaN)
+  if (!isCancelled) expect({ seed, isEarly: !(tookMs >= leastMsOf(plan) - 1) }).toEqual({ seed, isEarly: false })
+}
+
+/** The flow may have ended by the first signal, or by a cancel. */
 function hasEnded(error: unknown): void {
   if ((error as { code?: unknown }).code !== 'flow.ended') throw error
+}
+
+interface SimulatedFlow {
+  readonly id: string
+  readonly plan: Plan
+  isCancelled: boolean
 }
 
 interface Process {
@@ -117,7 +141,7 @@ function engine(
       clock,
       lease: LEASE,
       queues,
-      limits: Object.values(BUDGETS),
+      limits: [...Object.values(BUDGETS), HELD],
       logger: silent,
     }),
   }
@@ -131,7 +155,7 @@ async function oneLife(
   witness: Witness,
   clock: ManualClock,
 ): Promise<{ mortal: Process & { kill: () => void }; neighbour: Process | null }> {
-  let left = Math.floor(random.next() * 60)
+  let left = Math.floor(random.next() * 30)
   const when = random.next() < 0.5 ? 'before' : 'after'
   const { store, kill } = await mortalStore(url, clock, { when, call: 'any', fits: () => left-- === 0 })
   const neighbour = random.next() < 0.3 ? engine(url, plans, witness, clock) : null
@@ -139,20 +163,17 @@ async function oneLife(
 }
 
 /** A step is repeated only because of a death, its key is one, and no budget is exceeded. */
-function checkStarts(
-  seed: number,
-  flows: readonly { readonly id: string; readonly plan: Plan }[],
-  starts: readonly Start[],
-  deaths: number,
-): number {
+function checkStarts(seed: number, all: readonly SimulatedFlow[], starts: readonly Start[], deaths: number): number {
+  const flows = all.filter(({ isCancelled }) => !isCancelled)
   const ids = new Set(flows.map(({ id }) => id))
   const own = starts.filter(({ flow }) => ids.has(flow))
   const keys = new Set(own.map(({ key }) => key))
   const steps = flows.reduce(
-    (all, { plan }) => all + plan.groups.flat().filter(({ kind }) => kind === 'step').length,
+    (sum, { plan }) => sum + (plan.isAgain ? 2 : 1) * plan.groups.flat().filter(({ kind }) => kind === 'step').length,
     0,
   )
   expect({ seed, keys: keys.size }).toEqual({ seed, keys: steps })
+  checkHeld(seed, flows, own)
   const repeated = [...keys].reduce((all, key) => {
     const its = own.filter((start) => start.key === key)
     return all + Math.max(0, its.length - (its[0]?.wanted ?? 0))
@@ -162,6 +183,20 @@ function checkStarts(
   expectWithin(seed, at('rate'), (us) => 5 + (20 * us) / 1e6)
   expectWithin(seed, at('window'), (us) => 15 * (Math.floor(us / 1e6) + 1))
   return repeated
+}
+
+/** Of the flows of a plan that is held one ends before the next one begins. */
+function checkHeld(seed: number, flows: readonly SimulatedFlow[], starts: readonly Start[]): void {
+  for (const name of new Set(flows.flatMap(({ plan }) => (plan.isHeld ? [plan.name] : [])))) {
+    const spans = flows
+      .filter(({ plan }) => plan.name === name)
+      .map(({ id }) => starts.flatMap(({ atUs, flow }) => (flow === id ? [atUs] : [])))
+      .filter((times) => times.length > 0)
+      .map((times) => ({ from: Math.min(...times), to: Math.max(...times) }))
+      .toSorted((a, b) => a.from - b.from)
+    const together = spans.slice(1).filter(({ from }, at) => from < (spans[at]?.to ?? 0))
+    expect({ seed, plan: name, together }).toEqual({ seed, plan: name, together: [] })
+  }
 }
 
 function expectWithin(seed: number, starts: readonly number[], most: (us: number) => number): void {
@@ -176,8 +211,11 @@ function expectWithin(seed: number, starts: readonly number[], most: (us: number
 async function checkEnd(seed: number, sluice: Sluice): Promise<void> {
   const open = await sluice.jobs.list({ states: ['available', 'pending', 'active', 'retryable', 'scheduled'] })
   expect({ seed, open }).toEqual({ seed, open: [] })
-  const [slots] = await sluice.limits.inspect(BUDGETS.slots.name)
-  expect({ seed, held: slots?.active ?? 0 }).toEqual({ seed, held: 0 })
+  const running = await sluice.flows.list({ states: ['running'] })
+  expect({ seed, running }).toEqual({ seed, running: [] })
+  for (const { name } of [BUDGETS.slots, HELD])
+    for (const { active, key } of await sluice.limits.inspect(name))
+      expect({ seed, name, key, held: active }).toEqual({ seed, name, key, held: 0 })
 }
 
 async function stop(sluice: Sluice, clock: ManualClock): Promise<void> {

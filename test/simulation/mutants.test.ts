@@ -1,12 +1,12 @@
 // The simulator has to be able to fail: each of these faults is put into the store, and must be noticed within 200 seeds.
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, vi } from 'vitest'
-import { SqliteConnection } from '../../src/database/sqlite.ts'
 import type { GrantedJob, NewJob } from '../../src/jobs/job.ts'
 import type { ClaimRequest, Store } from '../../src/store/contract/store.ts'
 import type { LimitDefinition } from '../../src/policy/limits/limit.ts'
 import type { Sabotage } from './fleet.ts'
 import { BrokenPromise, simulate } from './simulation.ts'
+import { withStatements } from './with-statements.ts'
 
 const SEEDS = 200
 
@@ -35,25 +35,6 @@ async function firstBroken(sabotage: Sabotage = (store) => store, first = 1, ahe
     }
   }
   return null
-}
-
-/** Runs with every statement of the store rewritten. The change must bite, or the mutant is none. */
-async function withStatements<T>(from: string, to: string, run: () => Promise<T>): Promise<T> {
-  const { prototype } = SqliteConnection
-  const prepare = Object.getOwnPropertyDescriptor(prototype, 'prepare')?.value as SqliteConnection['prepare']
-  let bites = 0
-  prototype.prepare = function (this: SqliteConnection, sql: string): ReturnType<SqliteConnection['prepare']> {
-    const changed = sql.replace(from, to)
-    if (changed !== sql) bites++
-    return prepare.call(this, changed)
-  }
-  try {
-    const result = await run()
-    expect(bites).toBeGreaterThan(0)
-    return result
-  } finally {
-    prototype.prepare = prepare
-  }
 }
 
 describe('the simulator notices', () => {
