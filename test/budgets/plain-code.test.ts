@@ -65,6 +65,27 @@ describe.each(STORES)('plain code under budgets of jobs on $name', (kind) => {
     expect(starts.slice(6).map((each) => each.split(' ')[0])).toEqual(['urgent', 'big', 'late'])
   })
 
+  it('goes on while a job before it waits for a slot, also in the handler that keeps that slot', async () => {
+    const harness = new FlowsHarness(kind)
+    const starts: string[] = []
+    const note = (who: string): void => void starts.push(`${who} ${harness.at}`)
+    const sync = task('sync', { limits: [crm.key('acme')], run: () => note('sync') })
+    const outer = task('outer', {
+      run: async () => {
+        await engine.limits.acquire([crm.key('acme')])
+        note('outer')
+      },
+    })
+    const engine = await harness.start({ tasks: [sync, outer], queues: { default: 1 } })
+    for (const each of [sync, sync, outer]) {
+      await each.enqueue()
+      await harness.clock.advance(0)
+    }
+    await harness.clock.advance('1s')
+    // The job has been first for 50 ms.
+    expect(starts).toEqual(['sync 0', 'outer 0.15', 'sync 0.25'])
+  })
+
   it('waits no longer than it was told, and tells at once where that is known', async () => {
     const { clock, engine, harness } = await opened(kind)
     const use = [crm.key('acme')]

@@ -148,7 +148,8 @@ export class Admission {
     const listsUs = retime(this.waitLists.values(), {
       ...parts,
       needOf: this.#needOf,
-      hinders: this.#hinders,
+      first: this.#first,
+      isHere: (queue) => this.#slots(queue) > 0,
       comesUs: (lane, needUs) => {
         const share = this.#shares.get(lane.queue)
         if (!share || share.slots === 0) return null
@@ -170,7 +171,7 @@ export class Admission {
   /** Offers the first lane of a due wait list if it can start here and the bucket itself would admit it. */
   #offerFirst(waitList: WaitList): void {
     if (waitList.queued || this.#elsewhere.rests(waitList.bucket)) return
-    const lane = waitList.first(this.#hinders)
+    const lane = this.#first(waitList)
     if (!lane) return
     const needUs = this.#needOf(lane, waitList.bucket)
     waitList.bucket.wakeAtUs = needUs
@@ -178,23 +179,22 @@ export class Admission {
     const nothing = this.#slots(lane.queue) > 0 && !this.#headOf(lane)
     const unlisted = nothing ? this.#source.unlisted?.(lane) : null
     if (unlisted && this.#yielding.ofFirst(lane, unlisted, waitList.dueAtUs, needUs, this.nowUs)) return
-    if (unlisted && this.parked >= PARKED_AT_MOST) {
-      this.unfinished = true
-      return
-    }
-    if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs))) return
+    if (unlisted && this.parked >= PARKED_AT_MOST) return void (this.unfinished = true)
+    const leaves = isGuaranteed(lane) && leavesGuarantee(lane, this.#headOf(lane), this.nowUs)
+    if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs) && !leaves)) return
     waitList.queued = true
     this.#offer(lane, waitList)
   }
 
-  /** A queue that is full here and that no other worker serves does not block others. */
-  readonly #hinders = (queue: number): boolean => this.#slots(queue) > 0 || this.#source.served(queue) === 'elsewhere'
+  /** A queue that is full here and that no other worker serves, or not in time, does not block others. */
+  readonly #first = (waitList: WaitList, except: Lane | null = null): Lane | null =>
+    this.#yielding.first(waitList, except, { nowUs: this.nowUs, slots: this.#slots, needOf: this.#needOf })
 
   #consider(candidate: Candidate): void {
     const { lane, waitList } = candidate
     if (waitList) {
       waitList.queued = false
-      if (waitList.first(this.#hinders) !== lane || lane.turn !== candidate.turn) return this.#offerFirst(waitList)
+      if (this.#first(waitList) !== lane || lane.turn !== candidate.turn) return this.#offerFirst(waitList)
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
     if (share && share.slots > 0 && !waitList && share.endsBefore(candidate)) this.unfinished = true
@@ -249,7 +249,7 @@ export class Admission {
   /** Until when an earlier lane in the bucket's wait list blocks this one; null: no lane does. */
   #aheadUntil(bucket: Bucket, lane: Lane, head: Head): number | null {
     if (bucket.wakeAtUs === null) return null
-    const ahead = this.#waitList(bucket).first(this.#hinders, lane)
+    const ahead = this.#first(this.#waitList(bucket), lane)
     if (!ahead || rank(ahead, rankIn(lane, head, bucket, this.nowUs)) >= 0) return null
     if (bucket.wakeAtUs > this.nowUs) return bucket.wakeAtUs
     const untilUs = Math.max(this.#needOf(ahead, bucket), this.nowUs)
@@ -257,8 +257,8 @@ export class Admission {
     return untilUs
   }
 
-  readonly #needOf = (lane: Lane, bucket: Bucket): number =>
-    needOf(this.#source, lane, this.#headOf(lane), bucket, this.nowUs)
+  readonly #needOf = (lane: Lane, bucket: Bucket, atUs: number = this.nowUs): number =>
+    needOf(this.#source, lane, this.#headOf(lane), bucket, atUs)
 
   #refusalOf(lane: Lane, head: Head): Refusal | null {
     return refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane, head), this.#elsewhere)

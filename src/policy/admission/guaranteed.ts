@@ -72,8 +72,8 @@ export function rankIn(lane: Lane, head: Head, bucket: Bucket, nowUs: number): T
 }
 
 /** Whether a lane waits as one within its guarantee, and another start of its key has used that. */
-export function leavesGuarantee(lane: Lane, head: Head, nowUs: number): boolean {
-  return lane.on !== null && isGuaranteed(lane) && !isWithin(lane, head, lane.on, nowUs)
+export function leavesGuarantee(lane: Lane, head: Head | null, nowUs: number): boolean {
+  return lane.on !== null && head !== null && isGuaranteed(lane) && !isWithin(lane, head, lane.on, nowUs)
 }
 
 /** When a bucket alone admits a lane's head: now, or later. @param seen the bucket as the head sees it */

@@ -2,7 +2,7 @@ import type { AdmissionSource } from './admission-source.ts'
 import type { DropWatch } from './drop-watch.ts'
 import { type Bucket, type Lane, NEVER_US } from './lane.ts'
 import type { QueueService, WaitList } from './wait-list.ts'
-import type { Yielding } from './yielding.ts'
+import { YIELD_US, type Yielding } from './yielding.ts'
 
 /** A decision at its end. */
 interface Decided {
@@ -10,10 +10,12 @@ interface Decided {
   readonly source: AdmissionSource
   readonly yielding: Yielding
   readonly dropping: DropWatch
-  /** When a bucket alone would admit a lane's head. */
-  needOf(lane: Lane, bucket: Bucket): number
-  /** Whether lanes of a queue block others. */
-  hinders(queue: number): boolean
+  /** When a bucket alone would admit a lane's head. @param atUs from when on; default: now */
+  needOf(lane: Lane, bucket: Bucket, atUs?: number): number
+  /** The first lane of a wait list that blocks others. */
+  first(waitList: WaitList): Lane | null
+  /** Whether a queue has slots here. */
+  isHere(queue: number): boolean
   /** When the claimer should come for a lane that its bucket admits then; null: its queue has no slot here. */
   comesUs(lane: Lane, needUs: number): number | null
 }
@@ -33,17 +35,34 @@ export function retime(waitLists: Iterable<WaitList>, decided: Decided): number 
       bucket.wakeAtUs = Math.min(waitList.dueAtUs ?? nowUs, nowUs)
       continue
     }
-    const next = waitList.first((queue) => decided.hinders(queue))
+    const next = decided.first(waitList)
     if (!next) continue
     const untilUs = yielding.untilUs(next)
     const comesUs = decided.comesUs(next, decided.needOf(next, bucket))
-    if (comesUs === null) continue
+    if (comesUs === null) {
+      wakeUs = Math.min(wakeUs, afterOthers(waitList, next, decided))
+      continue
+    }
     wakeUs = Math.min(wakeUs, untilUs ?? comesUs)
     // The original due time shows how long other workers have had their chance.
     if (untilUs !== undefined && waitList.dueAtUs !== null && bucket.wakeAtUs <= nowUs)
       bucket.wakeAtUs = Math.min(waitList.dueAtUs, bucket.wakeAtUs)
   }
   return wakeUs
+}
+
+/**
+ * When the first lane of this claimer may go although that of another worker is before it. The original due time is
+ * kept: it shows how long the other worker has had its chance.
+ */
+function afterOthers(waitList: WaitList, next: Lane, decided: Decided): number {
+  const { bucket, dueAtUs } = waitList
+  const own = waitList.first((queue) => decided.isHere(queue))
+  if (!own || bucket.wakeAtUs === null) return NEVER_US
+  if (dueAtUs !== null && bucket.granted === 0 && bucket.wakeAtUs <= decided.nowUs)
+    bucket.wakeAtUs = Math.min(dueAtUs, bucket.wakeAtUs)
+  const dueUs = Math.max(bucket.wakeAtUs, decided.needOf(next, bucket, decided.nowUs - YIELD_US))
+  return Math.max(dueUs + YIELD_US, decided.needOf(own, bucket))
 }
 
 /**

@@ -1,8 +1,17 @@
 import type { AdmissionSource } from './admission-source.ts'
-import { type Head, type Lane, type UnlistedJob, unlistedBefore } from './lane.ts'
+import type { WaitList } from './wait-list.ts'
+import { type Bucket, type Head, type Lane, type UnlistedJob, unlistedBefore } from './lane.ts'
 
 /** A job of another worker goes first for this long. After that the worker is full or silent, and blocks no others. */
-const YIELD_US = 50_000
+export const YIELD_US = 50_000
+
+/** A decision that asks for the first lane of a wait list. */
+interface Decision {
+  readonly nowUs: number
+  readonly slots: (queue: number) => number
+  /** When a bucket alone admits the first job of a lane, from an instant on. */
+  readonly needOf: (lane: Lane, bucket: Bucket, atUs: number) => number
+}
 
 /** The lanes of one decision whose first job another worker is to start. */
 export class Yielding {
@@ -12,6 +21,19 @@ export class Yielding {
 
   constructor(source: AdmissionSource) {
     this.#source = source
+  }
+
+  /**
+   * The first lane of a wait list that blocks others: of a queue with slots here, or that another worker serves. That
+   * worker is full or silent if the lane could have started for a while: then only lanes with slots here count.
+   */
+  first(waitList: WaitList, except: Lane | null, { nowUs, slots, needOf }: Decision): Lane | null {
+    const isHere = (queue: number): boolean => slots(queue) > 0
+    const lane = waitList.first((queue) => isHere(queue) || this.#source.served(queue) === 'elsewhere', except)
+    const { bucket, dueAtUs } = waitList
+    const sinceUs = nowUs - YIELD_US
+    if (!lane || isHere(lane.queue) || dueAtUs === null || dueAtUs > sinceUs) return lane
+    return needOf(lane, bucket, sinceUs) > sinceUs ? lane : waitList.first(isHere, except)
   }
 
   /** Until when a lane is left to another worker; undefined: it is not. */

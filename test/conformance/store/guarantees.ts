@@ -136,6 +136,28 @@ export function guarantees(backend: StoreBackend): void {
       expect(await w.states('e')).toEqual(['active'])
     })
 
+    test('lets no lane go first that another start of its key has left without', async () => {
+      const w = harness()
+      const atLeast = { rate: 2, per: '1s', burst: 2 } as const
+      const many = limit('many', { concurrency: 100 })
+      await define(w, [...shares({ rate: 100, per: '1s', burst: 2 }, { rate: 50, per: '1s' }, { atLeast }), many])
+      await w.add('y', of('y', 2))
+      expect(await w.start()).toEqual(['y'])
+      await w.add('first', { ...of('a'), priority: 9 })
+      await w.add('heavy', { limits: [...of('a', 2).limits, 'many'], priority: 5 })
+      await w.add('b', of('b'))
+      const story: [number, string][] = []
+      for (let ms = 0; ms <= 100; ms += 10) {
+        w.at(ms)
+        for (const name of await w.start()) story.push([ms, name])
+      }
+      expect(story).toEqual([
+        [10, 'first'],
+        [20, 'b'],
+        [40, 'heavy'],
+      ])
+    })
+
     test('is not exceeded by what it guarantees: the common limit stays the bound', async () => {
       const w = harness()
       await define(
