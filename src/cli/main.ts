@@ -3,9 +3,11 @@
 import '../base/supported-node.ts'
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { registerCompletion } from './commands/completion.ts'
 import { registerDashboard } from './commands/dashboard.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDoctor } from './commands/doctor.ts'
+import { registerEnqueue } from './commands/enqueue.ts'
 import { registerFlows } from './commands/flows.ts'
 import { registerForecast } from './commands/forecast.ts'
 import { registerReplay } from './commands/replay.ts'
@@ -25,6 +27,7 @@ import { registerWorkflows } from './commands/workflows.ts'
 const commands: readonly ((program: Command) => void)[] = [
   registerLimits,
   registerJobs,
+  registerEnqueue,
   registerQueues,
   registerWorkers,
   registerFlows,
@@ -40,6 +43,7 @@ const commands: readonly ((program: Command) => void)[] = [
   registerServe,
   registerDashboard,
   registerDemo,
+  registerCompletion,
 ]
 
 function packageVersion(): string {

@@ -34,6 +34,10 @@ export function registerSchedules(program: Command): void {
     .option('--yes', 'do not ask')
     .addHelpText('after', CHANGES)
     .action((name: string, _: unknown, self: Command) => removed(name, self))
+  const once = command.command('run').description('store one job of a schedule now; its due times stay')
+  addStoreOptions(once.argument('<name>'))
+    .addHelpText('after', CHANGES)
+    .action((name: string, _: unknown, self: Command) => runNow(name, self))
   addViewOptions(command)
     .addHelpText('after', DETAILS)
     .action((name: string | undefined, flags: ViewFlags) => show(flags, (store) => look(store, name)))
@@ -49,6 +53,19 @@ function removed(name: string, command: Command): Promise<void> {
     await confirm(`Delete the schedule ${printable(name)}?`, { ...(yes && { yes }) })
     await schedules.remove(name)
     return { data: { name, removed: true }, lines: () => [`The schedule ${printable(name)} was deleted.`] }
+  })
+}
+
+/** The job needs the limits of the schedule's jobs, so no budget is passed over. */
+function runNow(name: string, command: Command): Promise<void> {
+  return showChange(command.optsWithGlobals<ViewFlags>(), async (store) => {
+    const { createIds } = await import('../../base/ids.ts')
+    const { systemClock } = await import('../../base/clock.ts')
+    const schedule = (await store.schedules()).find((each) => each.name === name)
+    if (!schedule) throw unknown(name)
+    const id = createIds(systemClock)()
+    await store.enqueue([{ ...schedule.job, id, runAtMs: null, expiresAtMs: null, unique: null }])
+    return { data: { name, id }, lines: () => [`The job ${id} of the schedule ${printable(name)} was stored.`] }
   })
 }
 

@@ -1,0 +1,110 @@
+import { type Command, Option } from 'commander'
+import { systemClock } from '../../base/clock.ts'
+import { type Duration, durationMs } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { createIds } from '../../base/ids.ts'
+import { storedUniqueKey } from '../../jobs/unique-key.ts'
+import type { Store } from '../../store/contract/store.ts'
+import { addStoreOptions, showChange, type View, type ViewFlags, wholeOf } from '../view.ts'
+import { printable } from '../words.ts'
+
+const DETAILS = `
+The input is JSON, null by default. The limits of a task are in its code, which this command does not have: name each one that the
+store defines, as --limit crm or, with a key, --limit crm=acme. --no-limits stores a job without any.
+With --json: { id, created }.
+
+Exit code: 0; 1 when there is no such store or limit; 2 for a wrong option.`
+
+interface EnqueueFlags extends ViewFlags {
+  readonly queue: string
+  readonly priority: string
+  readonly attempts: string
+  readonly limit: readonly string[]
+  readonly limits: boolean
+  readonly weight: string
+  readonly delay?: string
+  readonly runAt?: string
+  readonly unique?: string
+  readonly dryRun?: true
+}
+
+/** Adds `sluice enqueue`. */
+export function registerEnqueue(program: Command): void {
+  const all = (text: string, before: readonly string[]): readonly string[] => [...before, text]
+  addStoreOptions(program.command('enqueue').description('store a job of a task'))
+    .argument('<task>')
+    .argument('[input]', 'JSON', 'null')
+    .option('--queue <queue>', 'its queue', 'default')
+    .option('--priority <number>', '-100 to 100; higher starts first', '0')
+    .option('--attempts <count>', 'the most attempts', '3')
+    .addOption(
+      new Option('--limit <name[=key]>', 'a limit that it needs; may be given several times')
+        .argParser(all)
+        .default([], 'none'),
+    )
+    .option('--weight <units>', 'its cost under each limit', '1')
+    .option('--no-limits', 'the task has no limits')
+    .option('--delay <duration>', 'it starts so much later, as 10m')
+    .option('--run-at <time>', 'it starts then, in ISO 8601')
+    .option('--unique <key>', 'stores nothing while another job of the task holds the key')
+    .option('--dry-run', 'only check')
+    .addHelpText('after', DETAILS)
+    .action((task: string, text: string, flags: EnqueueFlags) =>
+      showChange(flags, (store) => enqueue(store, task, text, flags)),
+    )
+}
+
+async function enqueue(store: Store, task: string, text: string, flags: EnqueueFlags): Promise<View> {
+  const { readJob } = await import('../transfer/lines.ts')
+  if (flags.limits === (flags.limit.length === 0))
+    throw new SluiceError(
+      'cli.usage',
+      'The limits of a task are in its code, which this command does not have. Name each with --limit name or --limit name=key, or add --no-limits for a task that has none.',
+    )
+  const uses = flags.limit.map((each) => {
+    const [limit = '', ...key] = each.split('=')
+    return { limit, key: key.join('='), weight: wholeOf(flags.weight, '--weight') }
+  })
+  const known = (await store.limits()).map(({ name }) => name)
+  const missing = uses.find(({ limit }) => !known.includes(limit))
+  if (missing)
+    throw new SluiceError(
+      'limit.unknown',
+      `No limit ${printable(missing.limit)} is defined in this store; sluice limits lists those that are.`,
+    )
+  const job = readJob({
+    id: createIds(systemClock)(),
+    task,
+    queue: flags.queue,
+    input: jsonOf(text),
+    priority: Number(flags.priority),
+    maxAttempts: wholeOf(flags.attempts, '--attempts'),
+    uses,
+    runAt: timeOf(flags),
+    uniqueKey: flags.unique === undefined ? null : `${task}:${storedUniqueKey(flags.unique)}`,
+  })
+  if (flags.dryRun) return { data: { id: null, created: false }, lines: () => ['The job could be stored.'] }
+  const unique = job.unique && { ...job.unique, onConflict: 'ignore' as const }
+  const [answer] = await store.enqueue([{ ...job, unique }])
+  const created = answer?.kind === 'created'
+  const id = answer?.id ?? job.id
+  const words = created ? `The job ${id} was stored.` : `The job ${id} holds the unique key; nothing was stored.`
+  return { data: { id, created }, lines: () => [words] }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch (cause) {
+    throw new SluiceError('cli.usage', `The input is invalid: not JSON. Expected JSON, such as '{"tenant":"acme"}'.`, {
+      cause,
+    })
+  }
+}
+
+function timeOf({ delay, runAt }: EnqueueFlags): string | null {
+  if (delay !== undefined && runAt !== undefined)
+    throw new SluiceError('cli.usage', '--delay and --run-at exclude each other. Expected one of them.')
+  if (delay === undefined) return runAt ?? null
+  return new Date(systemClock.now() + durationMs(delay as Duration, '--delay')).toISOString()
+}

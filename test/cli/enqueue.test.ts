@@ -1,0 +1,83 @@
+import { execFileSync } from 'node:child_process'
+import { describe, expect, test } from 'vitest'
+import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
+import { everyStore } from '../stores.ts'
+import { sluice } from './terminal.ts'
+
+const kinds = await everyStore('sluice enqueue')
+
+describe.each(kinds)('on $name', ({ create }) => {
+  test('sluice enqueue stores a job that waits for the limits it names; schedules run stores one more', async () => {
+    const url = create()
+    const ran: unknown[] = []
+    const work = task('work', input<unknown>(), {
+      limits: [limit('crm', { rate: 1, per: '1h' })],
+      run: (given) => void ran.push(given),
+    })
+    const options = { store: url, tasks: [work], logger: silentLogger }
+    const first = new Sluice(options)
+    await first.schedule(work, { of: 'schedule' }, { cron: '0 9 1 1 *', timezone: 'UTC', name: 'yearly' })
+    await first.stop()
+    const run = (...args: string[]): ReturnType<typeof sluice> => sluice([...args, '--json', '--store', url])
+    const one = await run('enqueue', 'work', '{"a":"ü"}', '--limit', 'crm', '--unique', 'k', '--priority', '5')
+    expect(one).toMatchObject({ code: 0, err: '' })
+    const { id, created } = JSON.parse(one.out) as { id: string; created: boolean }
+    expect(created).toBe(true)
+    const again = await run('enqueue', 'work', '--limit', 'crm', '--unique', 'k')
+    expect(JSON.parse(again.out)).toEqual({ id, created: false })
+    expect(await run('schedules', 'run', 'yearly')).toMatchObject({ code: 0, err: '' })
+    expect(await run('schedules', 'run', 'daily')).toMatchObject({ code: 1, out: '' })
+    const engine = new Sluice(options)
+    await engine.start()
+    await expect.poll(() => ran).toEqual([{ a: 'ü' }])
+    const [waiting] = await engine.jobs.list({ states: ['available'] })
+    expect(waiting).toMatchObject({ input: { of: 'schedule' }, task: 'work' })
+    await engine.stop()
+  })
+})
+
+test.each([
+  [['work', '{', '--no-limits'], 2, 'not JSON'],
+  [['work'], 2, 'Name each with --limit'],
+  [['work', '--limit', 'crm', '--no-limits'], 2, ''],
+  [['work', '--limit', 'nope'], 1, 'No limit nope'],
+  [['work', '--no-limits', '--priority', 'high'], 2, 'priority'],
+  [['work', '--no-limits', '--queue', 'No Queue'], 2, 'queue name is invalid'],
+  [['work', '--no-limits', '--run-at', 'soon'], 2, 'runAt'],
+  [['work', '--no-limits', '--delay', '1s', '--run-at', '2100-01-01T00:00:00Z'], 2, 'exclude each other'],
+])('sluice enqueue %j stores nothing', async (args, code, words) => {
+  const url = kinds[0]?.create() ?? ''
+  await new Sluice({ store: url, tasks: [], logger: silentLogger }).jobs.list()
+  const ended = await sluice(['enqueue', ...args, '--store', url])
+  expect(ended).toMatchObject({ code, out: '' })
+  expect(ended.err).toContain(words)
+})
+
+describe('sluice completion', () => {
+  test('completes commands and options in bash', async () => {
+    const { code, out } = await sluice(['completion', 'bash'])
+    expect(code).toBe(0)
+    const words = (...typed: string[]): string[] =>
+      execFileSync('bash', [
+        '-c',
+        `${out}\nCOMP_WORDS=(sluice "$@"); COMP_CWORD=$#; _sluice; echo "\${COMPREPLY[@]}"`,
+        'x',
+        ...typed,
+      ])
+        .toString()
+        .trim()
+        .split(' ')
+    expect(words('do')).toEqual(['doctor'])
+    expect(words('jobs', 're')).toEqual(['retry', 'reschedule'])
+    expect(words('jobs', '--store', 'x', 'move', '--dry')).toEqual(['--dry-run'])
+    expect(words('limits', 'pause', '--unt')).toEqual(['--until'])
+  })
+
+  test('names every command for zsh and fish, and refuses another shell', async () => {
+    const [zsh, fish, other] = await Promise.all(['zsh', 'fish', 'csh'].map((shell) => sluice(['completion', shell])))
+    expect(zsh?.out).toMatch(/^#compdef sluice\n/)
+    expect(zsh?.out).toContain(`' jobs') list='retry cancel delete move promote reschedule `)
+    expect(fish?.out).toMatch(/^complete -c sluice -n '__fish_seen_subcommand_from jobs; and not .*' -a retry$/m)
+    expect(other).toMatchObject({ code: 2, out: '' })
+  })
+})
