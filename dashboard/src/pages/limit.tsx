@@ -47,7 +47,7 @@ function One({ limit }: { readonly limit: Limit }): ReactElement {
           value={<CountDown at={limit.drained} none={limit.waiting > 0 ? 'not known' : 'nothing waits'} />}
         />
       </div>
-      <BudgetChart limit={limit.name} />
+      <BudgetChart limit={limit.name} isOne={limit.bucket !== null} />
       {limit.bucket ? (
         <Card title="The one budget of this limit">
           <div className="flex flex-wrap items-center gap-6">
@@ -74,13 +74,22 @@ function One({ limit }: { readonly limit: Limit }): ReactElement {
 }
 
 /** Units used against the budget over time; the time in which starts were denied is shaded. */
-export function BudgetChart({ limit, name }: { readonly limit: string; readonly name?: string }): ReactElement {
+export function BudgetChart({
+  limit,
+  name,
+  isOne = true,
+}: {
+  readonly limit: string
+  readonly name?: string
+  /** False: the units of all keys together, for which there is no common budget. */
+  readonly isOne?: boolean
+}): ReactElement {
   const [search] = useFilters()
   const query = useQuery(
     series({ metric: 'units,denied', limit, ...(name !== undefined && { key: name }), from: rangeOf(search['range']) }),
   )
   return (
-    <Card title="Units used" hint="against the budget" actions={<RangeChoice />}>
+    <Card title="Units used" hint={isOne ? 'against the budget' : 'by all keys'} actions={<RangeChoice />}>
       <Loaded query={query}>
         {(data) => {
           const units = data.series.find(({ metric }) => metric === 'units')?.points ?? []
@@ -92,6 +101,7 @@ export function BudgetChart({ limit, name }: { readonly limit: string; readonly 
               label={`Units of ${limit} used over time`}
               unit={`units in ${data.step / 1000} s`}
               series={[{ name: 'used', points: units, colour: 1, fill: true }]}
+              ceiling={data.budget === null || !isOne ? null : { name: 'budget, on average', value: data.budget }}
               shaded={{ name: 'jobs waited', points: denied }}
             />
           )

@@ -91,7 +91,7 @@ function Throughput(): ReactElement {
 }
 
 /** Which budget holds most back. */
-function Causes({ data: { waiting } }: { readonly data: Overview }): ReactElement {
+function Causes({ data: { waiting, oldestWaiting } }: { readonly data: Overview }): ReactElement {
   const [first] = waiting.causes
   return (
     <Card
@@ -123,6 +123,15 @@ function Causes({ data: { waiting } }: { readonly data: Overview }): ReactElemen
             </li>
           ))}
         </ul>
+      )}
+      {oldestWaiting && (
+        <p className="border-t border-line px-4 py-2.5 text-soft">
+          Available for longest:{' '}
+          <Link to="/jobs/$id" params={{ id: oldestWaiting.id }} className="font-medium link">
+            {oldestWaiting.task}
+          </Link>
+          , arrived <Ago at={oldestWaiting.createdAt} />.
+        </p>
       )}
     </Card>
   )
