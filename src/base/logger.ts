@@ -53,14 +53,15 @@ function oneLine(text: string): string {
 
 function fieldsText(fields: object): string {
   try {
-    const text = JSON.stringify(fields, (_key, value: unknown) => plain(value))
+    const text = JSON.stringify(fields, plainField)
     return text === '{}' ? '' : ` ${oneLine(text)}`
   } catch (error) {
     return ` (fields cannot be shown: ${oneLine(messageOf(error))})`
   }
 }
 
-function plain(value: unknown): unknown {
+/** A replacer of `JSON.stringify`: errors and large integers in the fields of a line. */
+export function plainField(_key: string, value: unknown): unknown {
   if (typeof value === 'bigint') return value.toString()
   if (!(value instanceof Error)) return value
   const { name, message, cause } = value

@@ -15,7 +15,9 @@ const crm = limit('crm', { rate: 1, per: '10s', burst: 1 })
 const sync = task('sync', input<Order>(), { limits: [crm.by('tenant')], queue: 'mail', run: () => undefined })
 const broken = task('broken', input<Order>(), {
   retry: { attempts: 2, backoff: 'fixed', initial: '1s', jitter: false },
-  run: ({ note }) => {
+  run: ({ note }, ctx) => {
+    ctx.logger.warn({ token: 'abc', n: 1 }, 'about to fail')
+    ctx.progress(0.5)
     throw note === 'final' ? new NonRetryable('the order is gone') : new Error('no answer')
   },
 })
@@ -116,6 +118,14 @@ describe.each(KINDS)('on $name', (kind) => {
       state: 'discarded',
       attempt: 2,
       error: { message: 'Error: no answer' },
+      progress: 0.5,
+      logs: [1, 2].map((attempt) => ({
+        level: 'warn',
+        attempt,
+        message: 'about to fail',
+        fields: { token: '[redacted]', n: 1 },
+      })),
+      children: [],
       timeline: [
         { kind: 'arrived' },
         { kind: 'attempt', attempt: 1, error: { message: 'Error: no answer' } },

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { JobExplanation } from '../../engine/api/job-explanation.ts'
 import type { JobsApi } from '../../engine/api/jobs.ts'
-import type { FailedAttempt, JobView, JobWithFailures } from '../../engine/api/job-view.ts'
+import type { FailedAttempt, JobLogEntry, JobView, JobWithFailures } from '../../engine/api/job-view.ts'
 import type { JobListQuery } from '../../engine/api/job-page.ts'
 import { STATES } from '../../jobs/job-state.ts'
 import type { Store } from '../../store/contract/store.ts'
@@ -93,16 +93,17 @@ function row(job: JobView, nowMs: number): string[] {
 }
 
 function one(found: JobExplanation, job: JobWithFailures | null, nowMs: number): View {
-  const failures = job?.failures ?? []
+  const { failures = [], logs = [], progress = null } = job ?? {}
   return {
-    data: { ...found, failures },
+    data: { ...found, failures, progress, logs },
     lines: (paint) => {
-      const facts = factsOf(found, nowMs)
+      const facts = [...factsOf(found, nowMs), ...progressFacts(progress)]
       const width = Math.max(...facts.map(([name]) => name.length))
       return [
         ...facts.map(([name, value]) => `${paint('dim', name.padEnd(width))}  ${printable(value)}`),
         ...budgetLines(found, width, paint),
         ...failures.flatMap((each) => failureLines(each, paint)),
+        ...logLines(logs, paint),
         '',
         printable(found.words),
       ]
@@ -117,6 +118,21 @@ function failureLines({ attempt, at, message, stack, causes }: FailedAttempt, pa
   const frames = (stack ?? '').split('\n').slice(1)
   const behind = causes.map((cause) => `caused by ${printable(cause.message)}`)
   return ['', paint('red', head), ...frames.map((line) => paint('dim', printable(line))), ...behind]
+}
+
+function progressFacts(progress: unknown): [string, string][] {
+  if (progress === null) return []
+  return [['progress', typeof progress === 'number' ? `${Math.round(progress * 100)} %` : JSON.stringify(progress)]]
+}
+
+/** The lines that the runs have logged. */
+function logLines(logs: readonly JobLogEntry[], paint: Paint): string[] {
+  const colours = { debug: 'dim', info: 'dim', warn: 'yellow', error: 'red' } as const
+  const lines = logs.map(({ at, level, attempt, message, fields }) => {
+    const text = fields ? `${message} ${JSON.stringify(fields)}` : message
+    return `${paint(colours[level], `${at.toISOString()} ${level.padEnd(5)} ${attempt}`)}  ${printable(text)}`
+  })
+  return lines.length === 0 ? [] : ['', ...lines]
 }
 
 function factsOf(

@@ -3,6 +3,7 @@ import type { FlowPlace } from '../../jobs/flow.ts'
 import type { JobError } from '../../jobs/job-error.ts'
 import { extraOf } from '../../jobs/job-extra.ts'
 import type { JobState } from '../../jobs/job-state.ts'
+import type { JobLogLine } from '../../jobs/job-log.ts'
 import type { JobRecord } from '../../jobs/job.ts'
 import { detailsOf, type StoredCause } from '../../jobs/stored-error.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
@@ -53,15 +54,25 @@ export interface FailedAttempt {
 export interface JobWithFailures extends JobView {
   /** The last 25, oldest first. */
   readonly failures: readonly FailedAttempt[]
+  /** The last value of `ctx.progress`, 0 to 1, or what a remote worker told; null: it has told none. */
+  readonly progress: unknown
+  /** The lines of `ctx.logger` that are kept, oldest first. The last quarter of a second may be on its way. */
+  readonly logs: readonly JobLogEntry[]
+}
+
+/** One line that a run has logged. */
+export interface JobLogEntry extends Omit<JobLogLine, 'atMs'> {
+  readonly at: Date
 }
 
 /** The public view of a stored job with its failed attempts. */
-export function detailedViewOf(job: JobDetails): JobWithFailures {
+export function detailedViewOf(job: JobDetails, lines: readonly JobLogLine[]): JobWithFailures {
   const failures = job.errors.map((failure) => {
     const { attempt, atUs, code, message } = failure
     return { attempt, at: dateOf(atUs), code, message, ...detailsOf(failure) }
   })
-  return { ...viewOf(job), failures }
+  const logs = lines.map(({ atMs, ...line }) => ({ at: new Date(atMs), ...line }))
+  return { ...viewOf(job), failures, progress: fromJsonText(job.progress, null), logs }
 }
 
 /** The public view of a stored job. */

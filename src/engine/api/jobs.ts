@@ -45,12 +45,12 @@ export class JobsApi {
     this.#hooks = hooks
   }
 
-  /** One job with its failed attempts; null: it does not exist, or its retention is over. */
+  /** One job with its failed attempts, its progress and its log; null: it does not exist, or its retention is over. */
   async get(id: string): Promise<JobWithFailures | null> {
     checkText(id, 'jobs.get: the id')
     const store = await this.#hooks.store()
     const job = await store.details(id)
-    return job && detailedViewOf(job)
+    return job && detailedViewOf(job, await store.jobLog(id))
   }
 
   /**

@@ -4,6 +4,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkMethods, checkOptions, show } from '../../base/options.ts'
 import { consoleLogger, type Logger, unfailingLogger } from '../../base/logger.ts'
 import { type Random, systemRandom } from '../../base/random.ts'
+import { LOG_LEVELS, type LogLevel } from '../../jobs/job-log.ts'
 import type { LimitBackend } from '../../limiter/contract/limiter.ts'
 import type { Durability, Retention, Store } from '../../store/contract/store.ts'
 import type { Limit } from '../../policy/limits/define.ts'
@@ -47,6 +48,11 @@ export interface SluiceOptions {
   lease?: Duration
   /** The interval at which leases are extended; default: a third of the lease. */
   heartbeat?: Duration
+  /**
+   * The lines of `ctx.logger` that are kept with the job, from a level on: `debug`, `info`, `warn` or `error`. The last
+   * 100 of a job, 64 KiB at most, until the job is deleted. Default `true`, which is `info`; `false`: none.
+   */
+  keepLogs?: boolean | LogLevel
   /** How long finished jobs are kept; default 24 h for completed and cancelled ones, 7 d for discarded ones. */
   retention?: { completed?: Duration; cancelled?: Duration; discarded?: Duration }
   /**
@@ -95,6 +101,8 @@ export interface EngineSettings {
   /** Absent: as the store and the clock suggest. */
   readonly aheadUs?: number
   readonly ageingUs?: number | null
+  /** The least urgent level of the lines that are kept; null: none is. */
+  readonly keepLogs: LogLevel | null
   readonly retention: Retention
   readonly events: boolean
   readonly eventWindowUs: number
@@ -112,6 +120,7 @@ const KNOWN = [
   'durability',
   'lease',
   'heartbeat',
+  'keepLogs',
   'retention',
   'ageing',
   'ahead',
@@ -179,6 +188,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     ...(options.ahead !== undefined && { aheadUs: aheadUs(options.ahead) }),
     ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
     ...eventSettings(options),
+    keepLogs: keptLevel(options.keepLogs),
     retention: {
       completedUs: durationUs(completed, 'retention.completed'),
       cancelledUs: durationUs(cancelled, 'retention.cancelled'),
@@ -206,6 +216,16 @@ function checkStore(options: SluiceOptions): void {
         'option.invalid',
         `new Sluice has ${name} beside a ready-made store, which would ignore it. Set ${name} where the store is made${name === 'ageing' ? ', or pass the URL of the store' : ''}.`,
       )
+}
+
+function keptLevel(keepLogs: unknown = true): LogLevel | null {
+  if (typeof keepLogs === 'boolean') return keepLogs ? 'info' : null
+  const level = LOG_LEVELS.find((each) => each === keepLogs)
+  if (level !== undefined) return level
+  throw new SluiceError(
+    'option.invalid',
+    `keepLogs is invalid: ${show(keepLogs)}. Expected true, false, ${LOG_LEVELS.join(', ')}.`,
+  )
 }
 
 function ageingUs(ageing: Duration | null): number | null {

@@ -58,7 +58,7 @@ export interface Context<I> {
    * reports.
    */
   observe(response: Answer): void
-  /** Reports the progress of the run, 0 to 1, in the `job.progress` event. */
+  /** Tells how far the run has come, 0 to 1: kept with the job, and told by `job.progress`. */
   progress(fraction: number): void
   /**
    * Makes a value which, returned by `run`, schedules the job again after this time (0 to 100 years). The run counts as

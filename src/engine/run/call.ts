@@ -108,7 +108,7 @@ export class HandlerCall {
   }
 
   #context(): Context<unknown> {
-    const { clock, events, feedback, handlerLogger } = this.#shared
+    const { clock, events, feedback, handlerLogger, notes } = this.#shared
     const { job, input } = this
     const { id } = job
     const occurrence = job.occurrence
@@ -123,12 +123,13 @@ export class HandlerCall {
         return signal()
       },
       get logger(): Logger {
-        return (logger ??= runLogger(handlerLogger, logged(job)))
+        return (logger ??= notes.logger(runLogger(handlerLogger, logged(job)), job))
       },
       charge: (limit, units): void => feedback.charge(job, typeof limit === 'string' ? limit : limit.name, units),
       observe: (response): void => feedback.observe(job, response),
       progress: (fraction): void => {
         const progress = Math.min(1, Math.max(0, fraction))
+        notes.progress(job, progress)
         events.emit('job.progress', { ...about(job), progress })
       },
       snooze: (duration) => snoozeFor(duration, clock),

@@ -9,6 +9,7 @@ import type { Events } from '../events/events.ts'
 import { reportEntry } from '../events/flow-news.ts'
 import type { Feedback } from './feedback.ts'
 import { logged, runLogger } from './job-logger.ts'
+import type { KeptNotes } from './kept-notes.ts'
 import { discarded, type Outcome, type OutcomeContext, outcomeOfError, settle, type SettleContext } from './settle.ts'
 
 /** The parts that runs of workflow flows share. */
@@ -16,6 +17,7 @@ export interface EntryContext extends SettleContext {
   readonly events: Events
   readonly feedback: Feedback
   readonly handlerLogger: Logger
+  readonly notes: KeptNotes
   readonly flows: FlowEngine
 }
 
@@ -24,7 +26,7 @@ export type EntryOutcome = Outcome & { readonly written?: { readonly result: Set
 
 /** Makes one run of a workflow flow's job. @throws {SluiceError} for a job that belongs to no such flow */
 export function entryOf(context: EntryContext, job: GrantedJob, signal: AbortSignal): FlowEntry {
-  const { events, feedback, flows, handlerLogger, store } = context
+  const { events, feedback, flows, handlerLogger, notes, store } = context
   const { flow } = job
   const run = flow?.workflow
   if (!run)
@@ -39,7 +41,7 @@ export function entryOf(context: EntryContext, job: GrantedJob, signal: AbortSig
     flow: flow.id,
     run,
     signal,
-    logger: runLogger(handlerLogger, logged(job)),
+    logger: notes.logger(runLogger(handlerLogger, logged(job)), job),
     charge: (limit, units) => feedback.charge(job, typeof limit === 'string' ? limit : limit.name, units),
     observe: (response) => feedback.observe(job, response),
     stay: (move) => stay(context, job, run.moves, move),

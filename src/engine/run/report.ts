@@ -101,6 +101,8 @@ export class Reporter {
       )
       return this.#options.results.completed(job.id, text)
     }
+    if (settlement.kind === 'snooze' || settlement.kind === 'push-back')
+      logger.debug({ ...logged(job), by: settlement.kind, state }, 'a run was deferred')
     if (settlement.kind === 'snooze' && state === 'scheduled') {
       if (!events.heard('job.snoozed')) return
       return events.emit('job.snoozed', { ...about(job), until: this.#afterUs(settlement.delayUs, settled.atUs) })
@@ -168,10 +170,7 @@ export class Reporter {
 
   #lost(job: GrantedJob): void {
     const { logger, events } = this.#options
-    logger.warn(
-      { job: job.id, task: job.task, attempt: job.attempt },
-      'the lease of this run ended before it settled, so its result was refused',
-    )
+    logger.warn(logged(job), 'the lease of this run ended before it settled, so its result was refused')
     events.emit('job.lease_lost', about(job))
     // Another process may have ended the job meanwhile.
     this.#ended(job.id)
@@ -197,6 +196,8 @@ export class Reporter {
     for (const { id, task, shadowed = [] } of claim.jobs)
       for (const { delayUs: us, ...told } of shadowed)
         events.emit('rate_limit.shadow', { ...told, id, task, delayMs: us === null ? null : us / 1000 })
+    for (const { limit, key, deferred } of claim.sustained)
+      if (deferred > 0) logger.debug({ limit, key, deferred }, 'jobs still wait for a budget')
     for (const { nextAtUs: us, atUs, ...bucket } of claim.sustained)
       this.#at(atUs, () =>
         events.emit('rate_limit.throttled', { ...bucket, nextAt: us === null ? null : this.#wallOf(us) }),
@@ -246,10 +247,7 @@ export class Reporter {
     const { events, logger } = this.#options
     for (const job of jobs) {
       const { state } = job
-      logger.warn(
-        { job: job.id, task: job.task, attempt: job.attempt, state },
-        'a run was lost with its worker or its lease',
-      )
+      logger.warn({ ...logged(job), state }, 'a run was lost with its worker or its lease')
       events.emit('job.recovered', { ...about(job), state })
       if (state === 'available') continue
       const error = new SluiceError(

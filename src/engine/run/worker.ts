@@ -13,6 +13,7 @@ import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import { Feedback } from './feedback.ts'
 import { HeldRuns } from './held-runs.ts'
 import type { BucketName, Changing } from './hold.ts'
+import { KeptNotes } from './kept-notes.ts'
 import { Leases } from './leases.ts'
 import type { Figures } from '../events/figures.ts'
 import { Maintenance } from './maintenance.ts'
@@ -54,6 +55,7 @@ export class Worker {
   readonly #leases: Leases
   readonly #maintenance: Maintenance
   readonly #series: SeriesWriter
+  readonly #notes: KeptNotes
   readonly #stopWatching: () => void
 
   private constructor(id: number, options: WorkerOptions) {
@@ -63,7 +65,8 @@ export class Worker {
     this.#options = options
     const { aheadUs = clock.attach ? 0 : parts.store.aheadUs } = settings
     const changing: Changing = (uses, change) => this.changing(uses, change)
-    const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, changing }
+    const notes = (this.#notes = new KeptNotes({ ...settings, store: parts.store }))
+    const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, changing, notes }
     const dispatcher = (this.#dispatcher = new Dispatcher({ ...shared, feedback: new Feedback(shared) }))
     this.#leases = new Leases({ ...shared, dispatcher })
     this.#series = new SeriesWriter(parts.store, parts.figures.series, id)
@@ -129,6 +132,7 @@ export class Worker {
       await idle
     }
     this.#rest()
+    await this.#notes.flush()
     await this.#series.flush(true).catch(() => undefined)
     try {
       await store.leave(this.#id)

@@ -1,12 +1,14 @@
 import { z } from 'zod'
 import { fromJsonText } from '../../base/json-value.ts'
 import { viewOf } from '../../engine/api/job-view.ts'
+import { FLOW_STATES } from '../../jobs/flow.ts'
+import { LOG_LEVELS } from '../../jobs/job-log.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { Call, Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { ExplanationJson, explanationJson, JobRow, jobRow } from './job-json.ts'
 import { TimelineJson, timelineOf } from './job-timeline.ts'
-import { monitorOperation } from './monitor-operation.ts'
+import { monitorOperation, Time } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
@@ -16,6 +18,14 @@ const LONGEST_VALUE = 1_048_576
 
 /** The id of a job in a path. */
 export const OfJob: z.ZodType<{ id: string }> = z.object({ id: z.string().min(1).max(64) })
+
+const LogJson = z.object({
+  at: Time,
+  level: z.enum(LOG_LEVELS),
+  attempt: z.number(),
+  message: z.string(),
+  fields: z.looseObject({}).optional(),
+})
 
 /** A job with all that is stored of it. */
 const JobJson = JobRow.and(
@@ -28,6 +38,10 @@ const JobJson = JobRow.and(
     worker: z.union([z.string(), z.number()]).nullable().meta({ description: 'The worker that runs it.' }),
     progress: z.unknown().optional(),
     timeline: z.array(TimelineJson),
+    logs: z.array(LogJson).meta({ description: 'The last lines that its runs have logged, oldest first.' }),
+    children: z
+      .array(z.object({ id: z.string(), workflow: z.string(), state: z.enum(FLOW_STATES) }))
+      .meta({ description: 'The flows that its flow has started, oldest first, at most 1,000.' }),
     wait: ExplanationJson.nullable().meta({ description: 'Null: it does not wait.' }),
   }),
 )
@@ -56,11 +70,29 @@ export const getJob: Operation = monitorOperation({
       worker: details.workerName === null ? details.worker : seenBy(call).name(details.workerName),
       ...(details.progress !== null && { progress: redact(fromJsonText(details.progress, null)) }),
       timeline: timelineOf(details, isWaiting ? wait : null, redact),
+      logs: await logsOf(call, id),
+      children: await childrenOf(call, details),
       wait: isWaiting ? wait : null,
       id,
     }
   },
 })
+
+async function logsOf(call: AnyCall, id: string): Promise<object[]> {
+  const { redact } = call.server.monitor
+  return (await (await call.server.remote.store()).jobLog(id)).map(({ atMs, fields, ...line }) => ({
+    at: new Date(atMs).toISOString(),
+    ...line,
+    ...(fields && { fields: redact(fields) }),
+  }))
+}
+
+/** The flows that the flow of a workflow's own job has started. */
+async function childrenOf(call: AnyCall, { flow }: JobDetails): Promise<object[]> {
+  if (flow?.node !== 0) return []
+  const steps = await (await call.server.remote.store()).flowSteps(flow.id)
+  return (steps?.children ?? []).map(({ id, name, state }) => ({ id, workflow: name, state }))
+}
 
 /** Explains why a job waits. */
 export const explainJob: Operation = monitorOperation({

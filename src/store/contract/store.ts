@@ -17,6 +17,7 @@ import type { SeriesRecords } from './series.ts'
 import type { QueueRecords } from './queues.ts'
 import type { CancelledRun, Recall } from './recall.ts'
 import type { ReleasedClaims, RemoteClaim, Taker } from './remote-claims.ts'
+import type { JobNotes } from './job-notes.ts'
 import type { JobDetails, RemoteJobs } from './remote-jobs.ts'
 import type { WorkerRecords } from './workers.ts'
 import type { Schedules } from './schedules.ts'
@@ -41,6 +42,7 @@ export interface Store
     Schedules,
     Workers,
     RemoteJobs,
+    JobNotes,
     WorkerRecords,
     QueueRecords,
     AuditLog,

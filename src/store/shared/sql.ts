@@ -143,6 +143,6 @@ export function isUuid(id: string): boolean {
 
 /** The tables that both stores empty for tests, beside the jobs. */
 export const EMPTIED: readonly string[] =
-  'lanes buckets permits limits overrides schedules queues flows flow_edges flow_steps flow_signals drop_watch audit series'.split(
+  'lanes buckets permits limits overrides schedules queues flows flow_edges flow_steps flow_signals drop_watch audit series job_logs'.split(
     ' ',
   )

@@ -14,6 +14,7 @@ import { countJobs, list, oldestOf, taskCounts } from './find-jobs.ts'
 import { ended, get } from './get.ts'
 import { inspect } from './inspect.ts'
 import { details, findDetails, noteProgress, overdueRuns, remove } from './job-details.ts'
+import { addNotes, jobLog } from './job-notes.ts'
 import { limitKeys, limitTotals, throttled, waitList } from './limit-keys.ts'
 import { declareQueues, defineLimits, limits, overrideLimit, overridesOnRecord, unreadable } from './limits.ts'
 import { lostClaims, releaseClaims, runsOfClaims } from './lost.ts'
@@ -65,6 +66,8 @@ export abstract class SharedVerbs {
   overdueRuns: Store['overdueRuns'] = this.#verb('read', overdueRuns)
   remove: Store['remove'] = this.#verb('keep', remove)
   noteProgress: Store['noteProgress'] = this.#verb('keep', noteProgress)
+  addNotes: Store['addNotes'] = this.#verb('take', addNotes)
+  jobLog: Store['jobLog'] = this.#verb('read', jobLog)
   protected readonly jobDetails: (ids: readonly string[]) => Promise<(JobDetails | null)[]> = this.#verb(
     'read',
     details,

@@ -57,6 +57,8 @@ export const MIGRATIONS: readonly string[] = [
   "CREATE TABLE sluice.permits (\n  id text COLLATE \"C\" PRIMARY KEY,\n  buckets text NOT NULL,\n  until bigint NOT NULL,\n  reservation text\n) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000,\n  autovacuum_vacuum_cost_delay = 0);\nCREATE INDEX permits_until ON sluice.permits (until);\n",
   // 0026-series.sql
   "CREATE TABLE sluice.series (\n  step bigint NOT NULL,\n  part text COLLATE \"C\" NOT NULL,\n  at bigint NOT NULL,\n  source bigint NOT NULL,\n  data text NOT NULL,\n  PRIMARY KEY (step, part, at, source)\n);\nCREATE INDEX series_age ON sluice.series (step, at);\n",
+  // 0027-job-logs.sql
+  "CREATE TABLE sluice.job_logs (job uuid PRIMARY KEY, lines text NOT NULL);\n\nCREATE FUNCTION sluice.drop_logs() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET jit = off SET plan_cache_mode = force_generic_plan AS $f$\nBEGIN\n  DELETE FROM sluice.job_logs l USING gone g WHERE l.job = g.id;\n  RETURN NULL;\nEND $f$;\nCREATE TRIGGER job_logs_go AFTER DELETE ON sluice.jobs REFERENCING OLD TABLE AS gone\n  FOR EACH STATEMENT EXECUTE FUNCTION sluice.drop_logs();\n",
   // 0028-stored-at.sql
   "DROP FUNCTION IF EXISTS sluice.insert_jobs(\n  uuid[], text[], text[], text[], bigint[], int[], bigint[], bigint[], text[], text[], text[],\n  text[], text[], text[], bigint[], int[], text[], int[], json[], bigint[], int[], text[], int[],\n  int[]\n);\n",
 ]
