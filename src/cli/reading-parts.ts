@@ -33,7 +33,7 @@ export function readingParts(opened: Store): ReadingParts {
   const [clock, logger] = [systemClock, silentLogger]
   const limits = new LimitRegistry(() => undefined)
   return {
-    calls: { newId: createIds(clock), clock, limits, queueLimits: { ofJobs: () => [] } },
+    calls: { newId: createIds(clock), clock, limits, queueLimits: { ofJobs: () => [] }, queueTerms: new Map() },
     checkOpen: () => undefined,
     tasks: new Map(),
     workflows: new Map(),

@@ -35,6 +35,7 @@ import { Results } from './run/results.ts'
 import { jobOptions, type ScheduleOptions } from './define/schedule.ts'
 import { QueuesApi } from './api/queues.ts'
 import { SchedulesApi, type ScheduleView } from './api/schedules.ts'
+import { trimTask } from './api/trim-task.ts'
 import { TasksApi } from './api/tasks.ts'
 import { WorkersApi } from './api/workers.ts'
 import { ServedQueues, warnUnserved } from './define/served-queues.ts'
@@ -99,7 +100,7 @@ export class Sluice {
 
   constructor(options: SluiceOptions) {
     const settings = (this.#settings = settingsOf(options))
-    const { clock, logger } = settings
+    const { clock, logger, queueTerms } = settings
     this.#registry = registryOf(options, settings)
     this.#tasks = listTasks(options.tasks, options.workflows ?? [], this.#registry)
     const queueLimits = (this.#queueLimits = new QueueLimits(settings.queues, this.#registry))
@@ -110,7 +111,7 @@ export class Sluice {
     this.#load = storeLoader(options.store, settings)
     this.#place = new Place(options.store)
     if (typeof options.store === 'object') this.#store = options.store
-    const calls = (this.#calls = { newId: createIds(clock), clock, limits: this.#registry, queueLimits })
+    const calls = (this.#calls = { newId: createIds(clock), clock, limits: this.#registry, queueLimits, queueTerms })
     const store = async (): Promise<Store> => (await this.#opening.done()).store
     const cancelRun = async (job: string): Promise<void> => this.#worker?.cancel(job)
     const changing: Changing = (uses, change) => this.#worker?.changing(uses, change) ?? change()
@@ -322,7 +323,7 @@ export class Sluice {
   async #start(): Promise<void> {
     if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine.')
     const { store, reporter } = await this.#opening.done()
-    const { clock, queues, random, maxPenaltyUs } = this.#settings
+    const { clock, queues, queueTerms, random, maxPenaltyUs } = this.#settings
     warnUnserved(this.#tasks.values(), this.#settings)
     this.#worker = await Worker.start({
       store,
@@ -333,11 +334,12 @@ export class Sluice {
         .filter(({ concurrency }) => concurrency > 0)
         .map(({ queue, concurrency }) => ({ queue, concurrency })),
       tasks: this.#tasks,
-      outcomes: { clock, random, maxPenaltyUs, limits: this.#registry },
+      outcomes: { clock, random, maxPenaltyUs, queueTerms, limits: this.#registry },
       flows: this.#flowEngine,
       events: this.#events,
       wakeup: this.#wakeup,
       budgets: this.#open?.budgets ?? null,
+      trim: (task, count) => trimTask(store, clock, task, count),
       instrumentation: () => this.#enqueuer.instrumentation,
     })
   }

@@ -18,6 +18,8 @@ export interface JobExtra {
   readonly retry?: RetryTerms
   /** The timeout of each attempt in place of the task's, in ms, for engines; remote workers have it in `JobTerms`. */
   readonly timeoutMs?: number
+  /** How long it holds its unique key after its enqueue, in ms, also once it has completed. */
+  readonly keyMs?: number
   /** The bucket that a push-back closes. */
   readonly limit?: { readonly limit: string; readonly key: string }
 }

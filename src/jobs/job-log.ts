@@ -24,7 +24,7 @@ const CHARACTERS_AT_MOST = 65_536
 const LONGEST_MESSAGE = 2_000
 const LONGEST_FIELDS = 8_000
 
-/** Makes a line of a run. It never throws, also for fields that are no JSON. @param given as loggers take it */
+/** Makes a line of a run. It never throws: fields that JSON cannot hold are named. @param given as loggers take it */
 export function logLine(
   line: Pick<JobLogLine, 'atMs' | 'level' | 'attempt'>,
   given: object | string,

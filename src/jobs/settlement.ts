@@ -11,6 +11,10 @@ export type Settlement = {
   readonly startedUs?: number
   /** How often the job of a workflow flow had moved before the run; absent: not compared. */
   readonly moves?: number
+  /** How long the job is kept if this ends it, in µs; absent: as the store says. A flow keeps its jobs. */
+  readonly keepUs?: number
+  /** A completed job is kept for so long at least, in µs, since it holds a unique key; absent: it holds none. */
+  readonly keepAtLeastUs?: number
 } & (
   | { readonly kind: 'complete'; readonly result: string | null }
   | { readonly kind: 'retry'; readonly delayUs: number; readonly error: JobError }

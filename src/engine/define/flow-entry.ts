@@ -9,6 +9,7 @@ import type { SettleResult } from '../../jobs/settlement.ts'
 import type { FlowMove, NewWorkflow } from '../../jobs/workflow.ts'
 import type { Limit, UseSpec } from '../../policy/limits/define.ts'
 import type { Store } from '../../store/contract/store.ts'
+import type { TermsOfQueues } from './job-terms.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 
 /** The tasks and workflows of an engine, for a definition that knows only their names. */
@@ -38,6 +39,7 @@ export interface FlowEngine {
   readonly limits: LimitRegistry
   /** The limits that each job of a queue has because of it. */
   readonly queueLimits: { ofJobs(queue: string): readonly UseSpec<never>[] }
+  readonly queueTerms: TermsOfQueues
   /** Stores the limits that were resolved for the first time, before the first job that needs them; undefined: none. */
   readonly storeLimits: () => Promise<void> | undefined
   readonly listed: ListedNames

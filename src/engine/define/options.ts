@@ -8,6 +8,7 @@ import { LOG_LEVELS, type LogLevel } from '../../jobs/job-log.ts'
 import type { LimitBackend } from '../../limiter/contract/limiter.ts'
 import type { Durability, Retention, Store } from '../../store/contract/store.ts'
 import type { Limit } from '../../policy/limits/define.ts'
+import type { TermsOfQueues } from './job-terms.ts'
 import { type QueueList, type QueueSettings, queuesOf } from './queue-list.ts'
 import { type BudgetOptions, type BudgetSettings, budgetsOf } from './budgets.ts'
 import { type AnyTask, definitionOf } from './task.ts'
@@ -107,6 +108,8 @@ export interface EngineSettings {
   readonly events: boolean
   readonly eventWindowUs: number
   readonly queues: readonly QueueSettings[]
+  /** The terms of its queues for jobs whose task and call have none. */
+  readonly queueTerms: TermsOfQueues
   readonly budgets: ReadonlyMap<string, BudgetSettings>
 }
 
@@ -175,6 +178,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
   checkMethods(logger, ['debug', 'info', 'warn', 'error'], 'logger of new Sluice')
   checkMethods(random, ['next'], 'random of new Sluice')
   const safeLogger = unfailingLogger(logger)
+  const queues = queuesOf(options.queues, queuesOfCode(options))
   return {
     clock,
     logger: safeLogger,
@@ -194,7 +198,8 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       cancelledUs: durationUs(cancelled, 'retention.cancelled'),
       discardedUs: durationUs(discarded, 'retention.discarded'),
     },
-    queues: queuesOf(options.queues, queuesOfCode(options)),
+    queues,
+    queueTerms: new Map(queues.map(({ queue, terms }) => [queue, terms])),
     budgets: budgetsOf(options.budgets),
   }
 }

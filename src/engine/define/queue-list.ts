@@ -2,11 +2,12 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, ownNames, quote, show } from '../../base/options.ts'
 import type { LimitUse, UseSpec } from '../../policy/limits/define.ts'
 import { checkQueue } from './call-options.ts'
+import { type QueueDefaults, type QueueTerms, queueTerms } from './job-terms.ts'
 import { dependsOnJob, specsOf } from './limit-registry.ts'
 import { MAX_STRIPES } from '../../jobs/lane.ts'
 
 /** The service of one queue by this process. */
-export interface QueueOptions {
+export interface QueueOptions extends QueueDefaults {
   /**
    * Jobs of the queue that run at once in this process (in a limit, `concurrency` is fleet-wide); default 10. 0: it
    * runs none, but the queue's limits apply.
@@ -40,12 +41,14 @@ export interface QueueSettings {
   readonly version: number | null
   /** Its stripes; null: this engine names none, and the stored number stays. */
   readonly stripes: number | null
+  /** For jobs whose task and call have none of their own. */
+  readonly terms: QueueTerms
 }
 
 const DEFAULT_QUEUE = 'default'
 const DEFAULT_CONCURRENCY = 10
 const MOST_CONCURRENCY = 10_000
-const KNOWN = ['concurrency', 'limits', 'version', 'stripes']
+const KNOWN = ['concurrency', 'limits', 'version', 'stripes', 'timeout', 'retry', 'retention']
 
 /**
  * The queues that an engine serves: the given ones; by default `default` and those of its tasks and workflows.
@@ -55,13 +58,15 @@ const KNOWN = ['concurrency', 'limits', 'version', 'stripes']
 export function queuesOf(queues: QueueList | undefined, own: readonly string[]): QueueSettings[] {
   const named = queues === undefined ? [DEFAULT_QUEUE, ...own] : queues
   return entriesOf(named).map(([queue, options]) => {
-    const { concurrency = DEFAULT_CONCURRENCY, limits, version, stripes } = optionsOf(queue, options)
+    const given = optionsOf(queue, options)
+    const { concurrency = DEFAULT_CONCURRENCY, limits, version, stripes } = given
     return {
       queue: checkQueue(queue),
       concurrency: checkConcurrency(queue, concurrency),
       specs: wholeSpecsOf(limits, queue),
       version: checkVersion(queue, limits !== undefined, version),
       stripes: stripes === undefined ? null : checkStripes(queue, stripes),
+      terms: queueTerms(given, queue),
     }
   })
 }

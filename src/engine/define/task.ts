@@ -20,6 +20,7 @@ import {
 } from '../../policy/limits/define.ts'
 import type { Key, KeyPath } from '../../policy/limits/key-path.ts'
 import { type Fairness, fairnessOf } from './fairness.ts'
+import { type KeepOfTask, keptOf, type KeptTimes } from './job-terms.ts'
 import type { FlowEnd, FlowEntry } from './flow-entry.ts'
 import { notAList } from './limit-registry.ts'
 import type { Snooze } from './snooze.ts'
@@ -159,9 +160,15 @@ export interface TaskOptions<O, R> {
   share?: number | ((input: NoInfer<O>) => number)
   /** Default: `default`. */
   queue?: string
-  /** The time of each attempt, from its start; default: none. */
+  /** The time of each attempt, from its start; default: its queue's, else none. */
   timeout?: Duration
+  /** Default: its queue's, else 3 attempts. */
   retry?: RetryOptions
+  /**
+   * How long jobs that ended by a run are kept, and how many: `{ completed: '1d', count: 1000 }`. Default: as their queue
+   * or the engine says. Jobs of flows are kept with their flow.
+   */
+  retention?: KeepOfTask
   /** Its value is the job's result, or `ctx.snooze(duration)`. */
   run(input: NoInfer<O>, ctx: Context<NoInfer<O>>): R | Snooze | Promise<R | Snooze>
   /** Runs at the start of each attempt, beside the handler: it delays no run. */
@@ -183,6 +190,10 @@ export interface TaskDefinition {
   readonly queue: string
   readonly timeoutMs: number | null
   readonly retry: RetryPolicy
+  /** Its code gave no retry policy; absent: it did. */
+  readonly retryIsDefault?: boolean
+  /** How long its ended jobs are kept; absent: as their queue or the store says. */
+  readonly kept?: KeptTimes
   readonly run: (input: never, ctx: Context<never>) => unknown
   /** Runs the jobs of a workflow in place of `run`; absent: it is a task. */
   readonly enter?: (entry: FlowEntry) => Promise<FlowEnd>
@@ -224,6 +235,7 @@ const OPTIONS = [
   'onCompleted',
   'onError',
   'onRetry',
+  'retention',
 ] as const
 const CALLBACKS = ['onStarted', 'onCompleted', 'onError', 'onRetry'] as const
 /** The names of options in other libraries. */
@@ -340,6 +352,8 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
     timeoutMs,
     queue: options.queue === undefined ? 'default' : checkText(options.queue, `queue of task ${name}`),
     retry: retryPolicy(options.retry, `retry of task ${name}`),
+    retryIsDefault: options.retry === undefined,
+    kept: keptOf(options.retention, `retention of task ${name}`, true),
     run: (input, ctx) => options.run(input, ctx),
     onStarted: options.onStarted && ((job) => options.onStarted?.(job)),
     onCompleted: options.onCompleted && ((result, job) => options.onCompleted?.(result, job)),

@@ -8,6 +8,7 @@ import { validate } from '../../jobs/schema.ts'
 import type { Events } from '../events/events.ts'
 import { carriedBy, type Instrumentation, type EndReason, type RunEnd } from '../events/instrumentation.ts'
 import type { Context, TaskDefinition } from '../define/task.ts'
+import { type TermsOfQueues, timeoutOf } from '../define/job-terms.ts'
 import { snoozeFor } from '../define/snooze.ts'
 import { type EntryContext, entryOf } from './enter.ts'
 import type { Feedback } from './feedback.ts'
@@ -21,6 +22,7 @@ export interface CallContext extends EntryContext {
   readonly handlerLogger: Logger
   readonly events: Events
   readonly feedback: Feedback
+  readonly queueTerms: TermsOfQueues
   readonly instrumentation: () => Instrumentation | null
 }
 
@@ -66,7 +68,7 @@ export class HandlerCall {
         this.#timer?.cancel()
         resolve(end)
       }
-      const timeoutMs = extraOf(this.job).timeoutMs ?? this.task.timeoutMs
+      const timeoutMs = extraOf(this.job).timeoutMs ?? timeoutOf(this.task, this.job.queue, this.#shared.queueTerms)
       if (timeoutMs !== null) this.#timer = this.#shared.clock.setTimer(() => this.#timeOut(timeoutMs), timeoutMs)
       const threw = (error: unknown): void =>
         this.#end?.({ kind: 'threw', error: asError(error), after: this.#endReason })

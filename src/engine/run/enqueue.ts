@@ -12,6 +12,7 @@ import { checkCall, checkQueue, optionsOfCalls, type TermsOfCall, termsOfCall } 
 import { fairnessOfJob } from '../define/fairness.ts'
 import { type Carried, type Instrumentation, toCarry } from '../events/instrumentation.ts'
 import { type LimitRegistry, specsOf } from '../define/limit-registry.ts'
+import { retryOf, type TermsOfQueues } from '../define/job-terms.ts'
 import type { QueueLimits } from '../define/queue-limits.ts'
 import type { ServedQueues } from '../define/served-queues.ts'
 import type { EnqueueOptions, Job, OptionsOf, TaskDefinition, TaskEngine } from '../define/task.ts'
@@ -28,6 +29,7 @@ export interface EnqueueContext {
   readonly clock: Clock
   readonly limits: LimitRegistry
   readonly queueLimits: Pick<QueueLimits, 'ofJobs'>
+  readonly queueTerms: TermsOfQueues
 }
 
 /** The options of an enqueuer. */
@@ -133,6 +135,7 @@ function toJob(
   const more = context.queueLimits.ofJobs(queue)
   const { priority = 0, weight } = options
   const terms = termsOfCall(options, task.name)
+  const unique = uniqueKey(options.unique, output as never, task.name)
   const specs = more.length > 0 ? [...own, ...more] : own
   return {
     id: context.newId(),
@@ -140,12 +143,12 @@ function toJob(
     queue,
     priority,
     input: text,
-    maxAttempts: (terms.retry ?? task.retry).attempts,
+    maxAttempts: (terms.retry ?? retryOf(task, queue, context.queueTerms)).attempts,
     runAtMs: options.runAt === undefined ? null : dateMs(options.runAt, 'runAt'),
     ...(options.delay !== undefined && { delayUs: delayUs(options.delay, context.clock.now()) }),
     expiresAtMs: options.expiresAt === undefined ? null : dateMs(options.expiresAt, 'expiresAt'),
-    unique: uniqueKey(options.unique, output as never, task.name),
-    extra: extraText(options, terms, toCarry(carried)),
+    unique,
+    extra: extraText(options, terms, toCarry(carried), unique?.withinUs ?? null),
     ...(terms.timeoutMs !== null && { terms: { ...NO_TERMS, timeoutUs: terms.timeoutMs * 1000 } }),
     ...fairnessOfJob(task.fairness, options, output, task.name),
     // The last check: a refused call defines no limit.
@@ -170,14 +173,16 @@ function extraText(
   { meta, tags }: EnqueueOptions<never>,
   { retry, timeoutMs }: TermsOfCall,
   trace: Carried | null,
+  keyUs: number | null,
 ): string | null {
-  if (!meta && !tags && !trace && !retry && timeoutMs === null) return null
+  if (!meta && !tags && !trace && !retry && timeoutMs === null && keyUs === null) return null
   const extra: JobExtra = {
     ...(meta && { meta }),
     ...(tags && { tags }),
     ...(trace && { trace }),
     ...(retry && { retry: { ...retry, nonRetryable: [] } }),
     ...(timeoutMs !== null && { timeoutMs }),
+    ...(keyUs !== null && { keyMs: keyUs / 1000 }),
   }
   return toJsonText(extra, 'meta and tags')
 }

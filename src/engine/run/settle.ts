@@ -20,8 +20,10 @@ import { partitionKey } from '../../policy/limits/partition-key.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { RunEnd } from '../events/instrumentation.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
+import { retryOf, type TermsOfQueues } from '../define/job-terms.ts'
 import { snoozedUs } from '../define/snooze.ts'
 import type { TaskDefinition } from '../define/task.ts'
+import type { Keeping } from './keeping.ts'
 import type { HeldRuns } from './held-runs.ts'
 
 /** The inputs of an outcome beside the run. */
@@ -31,6 +33,7 @@ export interface OutcomeContext {
   /** The longest time for which a push-back may close a bucket, µs. */
   readonly maxPenaltyUs: number
   readonly limits: LimitRegistry
+  readonly queueTerms: TermsOfQueues
 }
 
 /** The settlement of a run, and the error behind it for callbacks and events. */
@@ -115,6 +118,7 @@ export interface SettleContext {
   readonly leaseUs: number
   readonly held: HeldRuns
   readonly slots: Slots
+  readonly keeping: Keeping
 }
 
 /**
@@ -122,9 +126,14 @@ export interface SettleContext {
  * not at all. Returns null if it was abandoned.
  */
 export function settle(context: SettleContext, job: GrantedJob, { settlement }: Outcome): Promise<SettleResult | null> {
-  const { store, trouble, worker } = context
+  const { keeping, store, trouble, worker } = context
   const moves = job.flow?.workflow?.moves
-  const run = { ...settlement, startedUs: job.startedUs, ...(moves !== undefined && { moves }) }
+  const run = {
+    ...settlement,
+    startedUs: job.startedUs,
+    ...(moves !== undefined && { moves }),
+    ...keeping.of(job, settlement),
+  }
   return store.settle(worker, run).then(
     (settled) => {
       trouble.over(A_SETTLEMENT)
@@ -252,21 +261,19 @@ export function discarded({ seq, attempt }: GrantedJob, error: Error): Outcome {
 function failed(
   context: OutcomeContext,
   job: GrantedJob,
-  task: Pick<TaskDefinition, 'retry'>,
+  task: Pick<TaskDefinition, 'retry' | 'retryIsDefault'>,
   error: Error,
   notBeforeUs = 0,
 ): Outcome {
   const { seq, attempt } = job
   if (attempt >= job.maxAttempts) return discarded(job, error)
+  const retry = extraOf(job).retry ?? retryOf(task, job.queue, context.queueTerms)
   return {
     settlement: {
       seq,
       attempt,
       kind: 'retry',
-      delayUs: Math.max(
-        retryDelayUs({ ...(extraOf(job).retry ?? task.retry), attempts: 1 }, attempt, context.random),
-        notBeforeUs,
-      ),
+      delayUs: Math.max(retryDelayUs({ ...retry, attempts: 1 }, attempt, context.random), notBeforeUs),
       error: storedFailure(error),
     },
     error,

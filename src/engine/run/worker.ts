@@ -13,6 +13,7 @@ import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import { Feedback } from './feedback.ts'
 import { HeldRuns } from './held-runs.ts'
 import type { BucketName, Changing } from './hold.ts'
+import { Keeping } from './keeping.ts'
 import { KeptNotes } from './kept-notes.ts'
 import { Leases } from './leases.ts'
 import type { Figures } from '../events/figures.ts'
@@ -35,6 +36,8 @@ export interface WorkerOptions {
   /** The budgets that backends keep; null: there are none. */
   readonly budgets: Budgets | null
   readonly figures: Figures
+  /** Deletes ended jobs of a task beyond the newest so many. */
+  readonly trim: (task: string, count: number) => Promise<void>
   readonly instrumentation: () => Instrumentation | null
 }
 
@@ -56,6 +59,7 @@ export class Worker {
   readonly #maintenance: Maintenance
   readonly #series: SeriesWriter
   readonly #notes: KeptNotes
+  readonly #keeping: Keeping
   readonly #stopWatching: () => void
 
   private constructor(id: number, options: WorkerOptions) {
@@ -66,7 +70,8 @@ export class Worker {
     const { aheadUs = clock.attach ? 0 : parts.store.aheadUs } = settings
     const changing: Changing = (uses, change) => this.changing(uses, change)
     const notes = (this.#notes = new KeptNotes({ ...settings, store: parts.store }))
-    const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, changing, notes }
+    const keeping = (this.#keeping = new Keeping({ ...settings, ...parts }))
+    const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, changing, keeping, notes }
     const dispatcher = (this.#dispatcher = new Dispatcher({ ...shared, feedback: new Feedback(shared) }))
     this.#leases = new Leases({ ...shared, dispatcher })
     this.#series = new SeriesWriter(parts.store, parts.figures.series, id)
@@ -167,6 +172,7 @@ export class Worker {
     const { settings, store } = this.#options
     await store.rollSeries(settings.clock.now())
     while ((await store.prune(PRUNE_AT_ONCE)) >= PRUNE_AT_ONCE);
+    await this.#keeping.trim()
   }
 
   /** Another process has written: there may be work, and runs of this process may have been cancelled. */

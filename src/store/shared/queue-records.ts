@@ -104,14 +104,15 @@ export function* endedRuns(
   sinceUs: number,
   queuePrefix = '',
 ): Reading<{ completed: number; discarded: number }> {
-  const among = queuePrefix === '' ? '' : `AND ${inQueues((name) => `starts_with(${name}, $3)`)}`
+  const among = queuePrefix === '' ? '' : `AND ${inQueues((name) => `starts_with(${name}, $4)`)}`
   const ended = (state: number, place: string): string =>
-    `(SELECT count(*) FROM sluice.jobs WHERE state = ${state} AND due > ${place} ${among})`
+    `(SELECT count(*) FROM sluice.jobs WHERE state = ${state} AND due > ${place} AND finished > $3 ${among})`
   const [completed, discarded] = (yield* get<[number, number]>(
     db,
     `SELECT ${ended(STATE.completed, '$1')}, ${ended(STATE.discarded, '$2')}`,
     sinceUs + retention.completedUs,
     sinceUs + retention.discardedUs,
+    sinceUs,
     ...(queuePrefix === '' ? [] : [queuePrefix]),
   )) as [number, number]
   return { completed, discarded }

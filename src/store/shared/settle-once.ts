@@ -58,9 +58,10 @@ export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
     error: error && JSON.stringify(error),
     back: attemptBack(settlement),
   })
-  if (settlement.kind === 'complete') return end(STATE.completed, retention.completedUs)
-  if (settlement.kind === 'cancel') return end(STATE.cancelled, retention.cancelledUs)
-  if (settlement.kind === 'discard') return end(STATE.discarded, retention.discardedUs, settlement.error)
+  const { keepUs } = settlement
+  if (settlement.kind === 'complete') return end(STATE.completed, completedUs(settlement, retention))
+  if (settlement.kind === 'cancel') return end(STATE.cancelled, keepUs ?? retention.cancelledUs)
+  if (settlement.kind === 'discard') return end(STATE.discarded, keepUs ?? retention.discardedUs, settlement.error)
   if (settlement.kind === 'give-back') return end(STATE.available, null)
   if (settlement.kind === 'snooze') return end(STATE.scheduled, settlement.delayUs)
   if (settlement.kind === 'push-back') {
@@ -71,6 +72,14 @@ export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
   return settlement.delayUs <= 0
     ? end(STATE.available, null, settlement.error)
     : end(STATE.retryable, settlement.delayUs, settlement.error)
+}
+
+/** How long a completed job is kept, in µs. */
+export function completedUs(
+  { keepUs, keepAtLeastUs = 0 }: Pick<Settlement, 'keepUs' | 'keepAtLeastUs'>,
+  retention: Retention,
+): number {
+  return Math.max(keepUs ?? retention.completedUs, keepAtLeastUs)
 }
 
 /** The number of attempts that a settlement gives back. */

@@ -1,4 +1,4 @@
-import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
+import { attemptBack, completedUs, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { Instant } from '../../jobs/series.ts'
@@ -142,6 +142,8 @@ function areAlike({ worker, settlement: a }: SettleRequest, { worker: other, set
     a.attempt === b.attempt &&
     a.startedUs === b.startedUs &&
     a.moves === b.moves &&
+    a.keepUs === b.keepUs &&
+    a.keepAtLeastUs === b.keepAtLeastUs &&
     a.result === b.result
   )
 }
@@ -151,7 +153,7 @@ function complete({ db, retention }: Context, alike: readonly SettleRequest[], n
   const { attempt, startedUs = null, moves = null } = settlement
   const result = settlement.kind === 'complete' ? settlement.result : null
   const seqs = JSON.stringify(alike.map((each) => each.settlement.seq))
-  const dueUs = nowUs + retention.completedUs
+  const dueUs = nowUs + completedUs(settlement, retention)
   return db
     .all<CompletedRow>(COMPLETE, nowUs, dueUs, result, seqs, worker, attempt, startedUs, moves)
     .map(([seq, permits, flow]) => [seq, attempt, STATE.completed, permits, 0, 0, null, flow])

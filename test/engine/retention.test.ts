@@ -1,0 +1,121 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
+import { call, input, silentLogger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
+import { everyStore } from '../stores.ts'
+
+const stores = await everyStore('retention of tasks and queues')
+
+const refuse = (): never => {
+  throw new Error('no')
+}
+const noRetry = { attempts: 1 }
+const short = task('short', { retention: { completed: '1m', discarded: '10m' }, run: () => undefined })
+const failing = task('failing', { retry: noRetry, retention: { discarded: '2m' }, run: refuse })
+const long = task('long', { queue: 'bulk', retention: { completed: '20m' }, run: () => undefined })
+const plain = task('plain', { queue: 'bulk', run: () => undefined })
+const few = task('few', input<number>(), { retention: { count: 3 }, run: () => undefined })
+const rest = task('rest', { run: () => undefined })
+
+describe.each(stores)('on $name', ({ create }) => {
+  async function engine(options: Partial<SluiceOptions> = {}): Promise<{ sluice: Sluice; clock: ManualClock }> {
+    const clock = createManualClock({ start: Date.UTC(2030, 0, 1) })
+    const sluice = new Sluice({
+      store: create(),
+      tasks: [short, failing, long, plain, few, rest],
+      queues: { default: {}, bulk: { retention: { completed: '3m' } } },
+      retention: { completed: '5m', discarded: '5m' },
+      clock,
+      logger: silentLogger,
+      ...options,
+    })
+    onTestFinished(() => sluice.stop({ within: 0 }))
+    await sluice.start()
+    return { sluice, clock }
+  }
+  const kept = async (sluice: Sluice): Promise<string[]> => (await sluice.jobs.list()).map((job) => job.task).toSorted()
+
+  test('a task keeps its jobs as it says, else as its queue or the engine says', async () => {
+    const { sluice, clock } = await engine()
+    for (const each of [short, failing, long, plain, rest]) await each.enqueue()
+    // Two that end together, of which one has a retention of its own.
+    await sluice.enqueue(rest)
+    await clock.advance('30s')
+    expect(await kept(sluice)).toEqual(['failing', 'long', 'plain', 'rest', 'rest', 'short'])
+    await clock.advance('2m')
+    expect(await kept(sluice)).toEqual(['long', 'plain', 'rest', 'rest'])
+    await clock.advance('90s')
+    expect(await kept(sluice)).toEqual(['long', 'rest', 'rest'])
+    await clock.advance('150s')
+    expect(await kept(sluice)).toEqual(['long'])
+  })
+
+  test('a task keeps its newest jobs, and those of flows stay with their flow', async () => {
+    const { sluice, clock } = await engine()
+    await sluice.flows.start({ kind: 'chain', steps: [0, 1].map((n) => call(few, n)) })
+    await clock.advance('1s')
+    const jobs = await few.enqueueMany(Array.from({ length: 1_300 }, (_, n) => n))
+    await rest.enqueue()
+    await clock.advance('2m')
+    const left = (await sluice.jobs.list({ task: 'few' })).filter((job) => !job.flow)
+    expect(left.map(({ id }) => id)).toEqual(
+      jobs
+        .slice(-3)
+        .map(({ id }) => id)
+        .toReversed(),
+    )
+    expect(await sluice.jobs.count({ task: 'rest' })).toBe(1)
+    expect(await sluice.jobs.count({ task: 'few' })).toBe(5)
+  })
+
+  test('a job is kept while it holds its unique key', async () => {
+    const { sluice, clock } = await engine()
+    const unique = { key: 'order-5', within: '7m' } as const
+    const { id } = await short.enqueue(undefined, { unique })
+    await clock.advance('6m')
+    expect(await short.enqueue(undefined, { unique })).toMatchObject({ id, duplicate: true })
+    await clock.advance('2m')
+    expect(await sluice.jobs.get(id)).toBeNull()
+    expect(await short.enqueue(undefined, { unique })).toMatchObject({ duplicate: false })
+  })
+
+  test('a queue gives its timeout and its retries to jobs whose task and call have none', async () => {
+    const slow = task('slow', {
+      queue: 'bulk',
+      run: (_, ctx) =>
+        new Promise((_done, reject) => ctx.signal.addEventListener('abort', () => reject(new Error('late')))),
+    })
+    const own = task('own', { queue: 'bulk', timeout: '10s', retry: { attempts: 1 }, run: refuse })
+    const { sluice, clock } = await engine({
+      tasks: [slow, own],
+      queues: { bulk: { timeout: '2s', retry: { attempts: 2, backoff: 'fixed', initial: '3s', jitter: false } } },
+    })
+    const ids = [
+      await slow.enqueue(),
+      await own.enqueue(),
+      await slow.enqueue(undefined, { timeout: '4s', retry: { attempts: 1 } }),
+    ]
+    await clock.advance('1s')
+    expect(await Promise.all(ids.map(async ({ id }) => (await sluice.jobs.get(id))?.maxAttempts))).toEqual([2, 1, 1])
+    await clock.advance('30s')
+    const ended = await Promise.all(ids.map(async ({ id }) => sluice.jobs.get(id)))
+    const times = ended.map((job) => job?.failures.map(({ at }) => (at.getTime() - job.createdAt.getTime()) / 1000))
+    expect(times.map((each) => each?.map(Math.round))).toEqual([[2, 7], [0], [4]])
+  })
+})
+
+test.each([
+  { retention: { count: -1 } },
+  { retention: { count: 1.5 } },
+  { retention: { complete: '1d' } },
+  { retention: { completed: 'soon' } },
+])('the retention %j of a task is refused', (options) => {
+  expect(() => task('odd', { ...(options as object), run: () => undefined })).toThrow(/retention of task odd/)
+})
+
+test.each([{ retention: { count: 5 } }, { timeout: 'soon' }, { retry: { attempts: 0 } }])(
+  'the defaults %j of a queue are refused',
+  (options) => {
+    const create = (): Sluice => new Sluice({ store: 'sqlite::memory:', tasks: [], queues: { bulk: options as never } })
+    expect(create).toThrow(/queues\.bulk/)
+  },
+)
