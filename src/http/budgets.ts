@@ -163,6 +163,11 @@ export function shownBucket({ limit, key }: BucketName): { limit: string; key: s
   return { limit: splitName(limit).name, key: key === SHARED_KEY ? null : key }
 }
 
+/** The stored id of a tenant's permit or reservation: no tenant can return another's. Null: there is none of that id. */
+export function storedId(tenant: string, id: string): string | null {
+  return splitName(id).name === id ? ownName(tenant, id) : null
+}
+
 /** The stored name of a bucket that was answered before. */
 export function storedBucket(
   limits: LimitRules,

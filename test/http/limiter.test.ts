@@ -189,6 +189,35 @@ describe.each(PLACES)('/limiter/v1 on %s', (_place, kind) => {
     expect(seen.body).toMatchObject({ limit: 'shared', key: 'acme' })
   })
 
+  test('returns and confirms no permit or reservation of another tenant', async () => {
+    const pool = { concurrency: 1, shared: true } as const
+    const { acquire, ask } = await openIn(kind, {
+      tokens: TOKENS as unknown as HttpOptions['tokens'] & object,
+      limits: { limits: { pool, plain: LIMITS.plain } },
+    })
+    const { permit } = await acquire([{ limit: 'pool' }], {}, ACME)
+    const booked = await ask('reserve', { uses: [{ limit: 'plain' }], at_most_ms: 1000 }, ACME)
+    const id = permit!.id
+    for (const [headers, each] of [
+      [BIRCH, id],
+      [BIRCH, `acme/${id}`],
+      [{}, id],
+    ] as const) {
+      const permits = [{ ...permit, id: each }]
+      await ask('release', { permits }, headers)
+      if (headers === BIRCH) expect(await ask('extend', { permits }, headers)).toMatchObject({ ended: [each] })
+      expect(await acquire([{ limit: 'pool' }], {}, BIRCH)).toMatchObject({ granted: false })
+    }
+    for (const each of [booked.id!, `acme/${booked.id}`]) {
+      expect(await ask('release', { reservations: [each] }, BIRCH)).toMatchObject({ cancelled: [] })
+      expect(await ask('confirm', { id: each }, BIRCH)).toMatchObject({ state: 'gone' })
+    }
+    expect(await ask('extend', { permits: [permit] }, ACME)).toMatchObject({ ended: [] })
+    expect(await ask('confirm', { id: booked.id }, ACME)).toMatchObject({ state: 'go' })
+    await ask('release', { permits: [permit] }, ACME)
+    expect(await acquire([{ limit: 'pool' }], {}, BIRCH)).toMatchObject({ granted: true })
+  })
+
   test('takes from the common limit too, within a guaranteed share of it before all others', async () => {
     const outbound = { rate: 10, per: '1s', burst: 2, shared: true } as const
     const bulk = { rate: 10, per: '1s', of: { limit: 'outbound', atLeast: { every: '1s' }, keys: 1 } } as const

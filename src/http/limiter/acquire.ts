@@ -7,10 +7,10 @@ import type {
   UnitAnswer,
   UnitRequest,
 } from '../../limiter/contract/limiter.ts'
-import { shownBucket } from '../budgets.ts'
+import { shownBucket, storedId } from '../budgets.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
-import { splitName } from '../tenant.ts'
+import { ownName, splitName } from '../tenant.ts'
 import { Acquire, Confirm, Reserve, type UsesJson } from './schemas.ts'
 
 /** A request that waits asks again after this time where a permit has to return, and at least after this time. */
@@ -54,7 +54,7 @@ export const reserve: Operation = operation({
       answer = await ask()
     }
     if (answer.kind !== 'booked') return ok({ booked: false, ...deniedJson(answer) })
-    return ok({ booked: true, id: answer.id, start_after_ms: answer.startAfterUs / 1000 })
+    return ok({ booked: true, id: splitName(answer.id).name, start_after_ms: answer.startAfterUs / 1000 })
   },
 })
 
@@ -66,8 +66,10 @@ export const confirm: Operation = operation({
   summary: 'Ask at the start of a reservation whether it stands: go, wait longer, or it is gone.',
   body: Confirm,
   answers: { 200: 'The state of the reservation.' },
-  async run({ body, server }) {
-    const answer: Confirmation = await server.budgets.call((backend) => backend.confirm(body.id))
+  async run({ body, server, tenant }) {
+    const id = storedId(tenant, body.id)
+    const answer: Confirmation =
+      id === null ? { kind: 'gone' } : await server.budgets.call((backend) => backend.confirm(id))
     if (answer.kind === 'gone') return ok({ state: 'gone' })
     if (answer.kind === 'granted') return ok({ state: 'go', ...grantedJson(answer) })
     return ok({ state: 'wait', start_after_ms: answer.startAfterUs / 1000, ...shownBucket(answer.by) })
@@ -84,7 +86,7 @@ async function requestOf(
     uses: await server.budgets.uses(tenant, uses),
     priority,
     line,
-    permit: server.newId(),
+    permit: ownName(tenant, server.newId()),
     leaseUs: leaseMs * 1000,
   }
 }
@@ -211,5 +213,5 @@ function deniedJson(answer: Exclude<UnitAnswer, Granted>): Record<string, unknow
 }
 
 function permitJson({ id, of }: HeldPermit): Record<string, unknown> {
-  return { id, limits: of.map(shownBucket) }
+  return { id: splitName(id).name, limits: of.map(shownBucket) }
 }

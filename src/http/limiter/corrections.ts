@@ -1,6 +1,7 @@
-import { storedBucket } from '../budgets.ts'
+import { storedBucket, storedId } from '../budgets.ts'
 import type { HeldPermit } from '../../limiter/contract/limiter.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { splitName } from '../tenant.ts'
 import { Charge, Extend, Penalize, type PermitJson, Release } from './schemas.ts'
 
 /** Returns permits, and gives reservations back. */
@@ -17,7 +18,10 @@ export const release: Operation = operation({
     const cancelled = await call.server.budgets.call(async (backend) => {
       if (held.length > 0) await backend.release(held)
       const ended: string[] = []
-      for (const id of reservations) if (await backend.cancel(id)) ended.push(id)
+      for (const shown of reservations) {
+        const id = storedId(call.tenant, shown)
+        if (id !== null && (await backend.cancel(id))) ended.push(shown)
+      }
       return ended
     })
     return ok({ cancelled })
@@ -36,7 +40,9 @@ export const extend: Operation = operation({
     const held = heldOf(call, call.body.permits)
     const leaseUs = call.body.lease_ms * 1000
     const ended = await call.server.budgets.call((backend) => backend.extend(held, leaseUs))
-    return ok({ ended: ended.map(({ id }) => id) })
+    const known = new Set(held.map(({ id }) => splitName(id).name))
+    const unknown = call.body.permits.filter(({ id }) => !known.has(id))
+    return ok({ ended: [...ended.map(({ id }) => splitName(id).name), ...unknown.map(({ id }) => id)] })
   },
 })
 
@@ -73,5 +79,8 @@ export const penalize: Operation = operation({
 })
 
 function heldOf({ server, tenant }: Call<unknown, unknown, unknown>, permits: readonly PermitJson[]): HeldPermit[] {
-  return permits.map(({ id, limits }) => ({ id, of: limits.map((each) => storedBucket(server.limits, tenant, each)) }))
+  return permits.flatMap(({ id: shown, limits }) => {
+    const id = storedId(tenant, shown)
+    return id === null ? [] : [{ id, of: limits.map((each) => storedBucket(server.limits, tenant, each)) }]
+  })
 }
