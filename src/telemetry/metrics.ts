@@ -87,6 +87,14 @@ function listenToLimits(sluice: Sluice, meter: Meter): (() => void)[] {
   })
   const dropped = meter.createCounter('sluice.limit.dropped', { unit: '{job}' })
   const adjusted = meter.createCounter('sluice.limit.adjusted', { unit: '{adjustment}' })
+  const down = meter.createUpDownCounter('sluice.limit.backend.down', {
+    description: 'Backends of budgets that this process cannot reach',
+    unit: '{backend}',
+  })
+  const blind = meter.createCounter('sluice.limit.backend.blind', {
+    description: 'Starts without their budget, since its backend could not be reached',
+    unit: '{start}',
+  })
   const count = ({ limit, deferred }: { readonly limit: string; readonly deferred: number }): void => {
     if (deferred > 0) throttled.add(deferred, { 'sluice.limit': limit })
   }
@@ -101,6 +109,11 @@ function listenToLimits(sluice: Sluice, meter: Meter): (() => void)[] {
     sluice.on('rate_limit.exceeded', count),
     sluice.on('rate_limit.throttled', count),
     sluice.on('rate_limit.released', count),
+    sluice.on('rate_limit.backend_down', ({ backend }) => down.add(1, { 'sluice.backend': backend })),
+    sluice.on('rate_limit.backend_up', ({ backend, granted }) => {
+      down.add(-1, { 'sluice.backend': backend })
+      blind.add(granted, { 'sluice.backend': backend })
+    }),
     sluice.on('rate_limit.dropped', ({ limit }) => dropped.add(1, { 'sluice.limit': limit })),
     sluice.on('rate_limit.dynamic_adjusted', ({ limit }) => adjusted.add(1, { 'sluice.limit': limit })),
   ]

@@ -6,6 +6,7 @@ import { workflow } from '../../src/exports/flows.ts'
 import { MemoryBackend } from '../../src/limiter/memory/memory.ts'
 import { HttpHarness } from '../http/http-harness.ts'
 import { createEngineHarness, type EngineHarness, record } from './engine-harness.ts'
+import { UnreliableBackend } from './unreliable-backend.ts'
 
 const BUDGETS = { shared: 'memory:' }
 
@@ -170,29 +171,15 @@ describe('the option budgets', () => {
 })
 
 describe('a backend that cannot be reached', () => {
-  const down = (w: EngineHarness): { backend: MemoryBackend; set: (isDown: boolean) => void } => {
-    let isDown = false
-    class Unreliable extends MemoryBackend {
-      override readonly isLocal = false as never
-      override define(...args: Parameters<MemoryBackend['define']>): ReturnType<MemoryBackend['define']> {
-        return isDown ? Promise.reject(new Error('connection refused')) : super.define(...args)
-      }
-      override acquire(...args: Parameters<MemoryBackend['acquire']>): ReturnType<MemoryBackend['acquire']> {
-        return isDown ? Promise.reject(new Error('connection refused')) : super.acquire(...args)
-      }
-    }
-    return { backend: new Unreliable(w.clock), set: (value) => void (isDown = value) }
-  }
-
   it.each(['closed', 'open'] as const)('with failMode %s it lets jobs %s, and tells that once', async (failMode) => {
     const w = createEngineHarness()
-    const { backend, set } = down(w)
+    const backend = new UnreliableBackend(w.clock)
     const stripe = limit('stripe', { rate: 100, per: '1s', backend: 'shared' })
     const { task: call, starts } = noted(w, [stripe])
     const free = noted(w, [], 'free')
     const engine = await w.start({ tasks: [call, free.task], budgets: { shared: { backend, failMode } } })
     const events = record(engine, 'rate_limit.backend_down', 'rate_limit.backend_up')
-    set(true)
+    backend.isDown = true
     for (let n = 0; n < 5; n++) await engine.enqueue(call, 'x')
     await engine.enqueue(free.task, 'y')
     await w.clock.advance('3s')
@@ -200,7 +187,7 @@ describe('a backend that cannot be reached', () => {
     expect(free.starts[0]![0]).toBeLessThan(0.2)
     expect(starts.length).toBe(failMode === 'open' ? 5 : 0)
     expect(events.map(({ name }) => name)).toEqual(['rate_limit.backend_down'])
-    set(false)
+    backend.isDown = false
     await w.clock.advance('500ms')
     expect(starts.length).toBe(5)
     expect(events.map(({ name }) => name)).toEqual(['rate_limit.backend_down', 'rate_limit.backend_up'])

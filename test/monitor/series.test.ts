@@ -3,6 +3,8 @@ import { input, limit, task } from '../../src/exports/index.ts'
 import type { Json } from '../http/http-harness.ts'
 import { remoteOf } from '../../src/remote/remote.ts'
 import { everyStore } from '../stores.ts'
+import { createManualClock } from '../../src/exports/testing.ts'
+import { UnreliableBackend } from '../engine/unreliable-backend.ts'
 import { MonitorHarness } from './monitor-harness.ts'
 
 const KINDS = await everyStore('the series of the monitor')
@@ -84,6 +86,22 @@ describe.each(KINDS)('on $name', (kind) => {
     expect(found['perMinute']).toMatchObject({ started: 10, completed: 4, failed: 6, waited: 2 })
     expect(found['attention']).toMatchObject([{ kind: 'task.failing', subject: { task: 'broken' }, count: 6 }])
     expect(await m.get('/limits/crm')).toMatchObject({ recent: { started: 4, denied: 2 } })
+  })
+
+  test('a backend of budgets that cannot be reached needs attention until it is back', async () => {
+    const backend = new UnreliableBackend(createManualClock())
+    const api = limit('api', { rate: 5, per: '1s', backend: 'shared' })
+    const call = task('call', { limits: [api], run: () => undefined })
+    const m = await MonitorHarness.open({ tasks: [call], budgets: { shared: backend } })
+    backend.isDown = true
+    for (let n = 0; n < 4; n++) await m.sluice.enqueue(call)
+    await m.clock.advance('2s')
+    expect((await m.get('/overview'))['attention']).toMatchObject([
+      { kind: 'backend.down', severity: 'error', subject: { backend: 'shared' }, count: 4 },
+    ])
+    backend.isDown = false
+    await m.clock.advance('5s')
+    expect((await m.get('/overview'))['attention']).toEqual([])
   })
 
   test('a limit that all starts wait for needs attention after ten minutes, and the oldest job that waits is named', async () => {

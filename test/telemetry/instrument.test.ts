@@ -16,6 +16,7 @@ import { createHttpApp } from '../../src/exports/http.ts'
 import { input, limit, type Sluice, task } from '../../src/exports/index.ts'
 import { instrument, type InstrumentOptions } from '../../src/exports/opentelemetry.ts'
 import { createEngineHarness } from '../engine/engine-harness.ts'
+import { UnreliableBackend } from '../engine/unreliable-backend.ts'
 import { readMetrics } from '../http/prometheus-text.ts'
 
 beforeAll(() => {
@@ -231,6 +232,26 @@ describe('metrics', () => {
       [{ ...failed, 'messaging.operation.name': 'process' }, 2],
       [{ ...labels, 'messaging.operation.name': 'process' }, 1],
     ])
+  })
+
+  test('backends of budgets that cannot be reached are counted, and what starts without them', async () => {
+    const { clock, start } = createEngineHarness()
+    const backend = new UnreliableBackend(clock)
+    const work = task('work.item', {
+      limits: [limit('gate', { rate: 100, per: '1s', backend: 'shared' })],
+      run: () => undefined,
+    })
+    const engine = await start({ tasks: [work], budgets: { shared: { backend, failMode: 'open' } } })
+    const { points } = observe(engine)
+    backend.isDown = true
+    for (let n = 0; n < 3; n++) await work.enqueue()
+    await clock.advance('1s')
+    const attributes = { 'sluice.backend': 'shared' }
+    expect(await points('sluice.limit.backend.down')).toEqual([{ attributes, value: 1 }])
+    backend.isDown = false
+    await clock.advance('1s')
+    expect(await points('sluice.limit.backend.down')).toEqual([{ attributes, value: 0 }])
+    expect(await points('sluice.limit.backend.blind')).toEqual([{ attributes, value: 3 }])
   })
 
   test('refusals of limits are counted', async () => {

@@ -1,3 +1,4 @@
+import { SluiceError } from '../../base/errors.ts'
 import type { BucketView } from './bucket-view.ts'
 import type { LimitsApi, LimitView } from './limits.ts'
 import type { Store } from '../../store/contract/store.ts'
@@ -87,5 +88,12 @@ const NO_SERIES: LimitSeries = { recent: { started: 0, denied: 0, waitedMs: 0 },
 
 /** A limit may be removed meanwhile, and an unreadable one has no buckets. */
 async function inspected(api: LimitLooks, limit: LimitView, key: string | undefined): Promise<BucketView[]> {
-  return limit.unreadable ? [] : api.inspect(limit.name, key)
+  if (limit.unreadable) return []
+  try {
+    return await api.inspect(limit.name, key)
+  } catch (error) {
+    // The others are shown all the same, and the overview names the backend.
+    if (error instanceof SluiceError && error.code === 'limiter.backend_down') return []
+    throw error
+  }
 }

@@ -5,6 +5,7 @@ import type { QueueAnswer } from './queues.ts'
 import { onlyKey, seenBy, seesLimit } from './seen.ts'
 
 const KINDS = [
+  'backend.down',
   'task.failing',
   'limit.unknown',
   'limit.unreadable',
@@ -20,6 +21,7 @@ export interface Attention {
   readonly kind: (typeof KINDS)[number]
   readonly severity: 'error' | 'warning' | 'info'
   readonly subject: {
+    readonly backend?: string
     readonly limit?: string
     readonly queue?: string
     readonly task?: string
@@ -35,6 +37,7 @@ export const AttentionJson: z.ZodType = z.object({
   kind: z.enum(KINDS),
   severity: z.enum(['error', 'warning', 'info']),
   subject: z.object({
+    backend: z.string().optional(),
     limit: z.string().optional(),
     queue: z.string().optional(),
     task: z.string().optional(),
@@ -54,12 +57,32 @@ export async function attentionOf(
   queues: readonly QueueAnswer[],
 ): Promise<Attention[]> {
   const found: Attention[] = [
+    ...(await ofBackends(call)),
     ...queues.flatMap(ofQueue),
     ...(await ofLimits(call)),
     ...(await ofSchedules(call)),
     ...(seenBy(call).tenant === null ? (await call.server.monitor.failingTasks()).map(ofTask) : []),
   ]
   return found.toSorted((a, b) => ORDER[a.severity] - ORDER[b.severity])
+}
+
+/** The backends that this process cannot reach. A tenant has none of its own. */
+async function ofBackends(call: Call<unknown, unknown, unknown>): Promise<Attention[]> {
+  const { backendsDown, limits } = call.server.monitor
+  if (seenBy(call).tenant !== null || backendsDown.all.length === 0) return []
+  const { value } = await limits.get()
+  return backendsDown.all.map(({ backend, sinceMs }) => {
+    const kept = value.filter(({ limit }) => limit.policy?.backend === backend)
+    const waiting = kept.reduce((sum, { totals }) => sum + (totals?.waiting ?? 0), 0)
+    return {
+      kind: 'backend.down',
+      severity: 'error',
+      subject: { backend },
+      words: `The backend ${backend} of budgets cannot be reached since ${new Date(sinceMs).toISOString()}, and ${waiting} jobs wait for the ${kept.length} limits that it keeps.`,
+      action: 'Check its address and that it runs. Jobs start again by themselves once it is back.',
+      count: waiting,
+    }
+  })
 }
 
 function ofQueue({ name, paused, served, states }: QueueAnswer): Attention[] {

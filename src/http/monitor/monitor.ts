@@ -7,6 +7,7 @@ import type { Throttled } from '../../store/contract/waits.ts'
 import { ChangeFeed } from './change-feed.ts'
 import { addTallies, addTally, type Tallies, type Tally } from '../../jobs/tally.ts'
 import type { SeriesRow } from '../../store/contract/series.ts'
+import { BackendsDown } from './backends-down.ts'
 import { BulkRunner } from './bulk-runner.ts'
 import { Costly } from '../../base/costly.ts'
 import { type LimitFigures, limitFigures, type LimitSeries } from '../../engine/api/limit-figures.ts'
@@ -46,6 +47,7 @@ export class Monitor {
   readonly redact: Redactor
   readonly changes: ChangeFeed
   readonly bulks: BulkRunner
+  readonly backendsDown: BackendsDown
   readonly #remote: Remote
   readonly #clock: Clock
   /** All limits with their figures. */
@@ -63,6 +65,7 @@ export class Monitor {
     this.changes = new ChangeFeed({ sluice, remote, clock })
     const changed = (id: string): void => this.changes.note('bulk', id)
     this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changed })
+    this.backendsDown = new BackendsDown(sluice, clock)
     this.limits = new Costly(clock, async () =>
       limitFigures(sluice.limits, await remote.store(), (names) => this.limitSeries(names)),
     )
@@ -134,6 +137,7 @@ export class Monitor {
   close(): void {
     this.changes.close()
     this.bulks.close()
+    this.backendsDown.close()
   }
 
   /** The last full steps: that at work is not written yet. */
