@@ -16,6 +16,12 @@ export interface Reservation {
   readonly taken: boolean
 }
 
+/** The text of a reservation as backends keep it. Earlier versions remembered nothing of its buckets. */
+export function storedReservation(text: string): Reservation {
+  const stored = JSON.parse(text) as Omit<Reservation, 'booked'> & { readonly booked?: readonly BookedUse[] }
+  return { ...stored, booked: stored.booked ?? [] }
+}
+
 /** A permit that a reservation lacks at its start is asked for again after this time. */
 const PERMIT_POLL_US = 50_000
 

@@ -16,7 +16,7 @@ import type {
 import { acquireIn } from '../ledger/acquire.ts'
 import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
-import { cancelIn, confirmIn, type Reservation, reserveIn, unbook } from '../ledger/reservations.ts'
+import { cancelIn, confirmIn, type Reservation, reserveIn, storedReservation, unbook } from '../ledger/reservations.ts'
 import type { Entries } from './kv.ts'
 import type { NatsBucket } from './nats-bucket.ts'
 import { NatsPolicies } from './policies.ts'
@@ -253,7 +253,7 @@ export class NatsBackend implements LimitBackend {
 
   async #reservation(id: string): Promise<{ reservation: Reservation | null; revision: number }> {
     const { text, revision } = await this.#entries.get(reservationKey(id))
-    return { reservation: text === '' ? null : (JSON.parse(text) as Reservation), revision }
+    return { reservation: text === '' ? null : storedReservation(text), revision }
   }
 
   async #nowUs(): Promise<number> {

@@ -20,7 +20,7 @@ import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { ClockOffset } from '../ledger/clock-offset.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import { cancelIn, confirmIn, type Reservation, reserveIn } from '../ledger/reservations.ts'
+import { cancelIn, confirmIn, type Reservation, reserveIn, storedReservation } from '../ledger/reservations.ts'
 import { type RedisClient, RedisScripts, scriptOf } from './client.ts'
 import { RedisKeys } from './keys.ts'
 import { ACQUIRE, PERMITS, READ, SWAP } from './lua/embedded.ts'
@@ -364,7 +364,7 @@ function stored(reservation: Reservation, nowUs: number): { text: string; ttlMs:
 }
 
 function parsed(text: string | null | undefined): Reservation | null {
-  return text === null || text === undefined ? null : (JSON.parse(text) as Reservation)
+  return text === null || text === undefined ? null : storedReservation(text)
 }
 
 function pause(ms: number): Promise<void> {

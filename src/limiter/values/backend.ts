@@ -16,7 +16,7 @@ import type {
 import { acquireIn } from '../ledger/acquire.ts'
 import { changeEvent, definitionEvent, endEvents, kept, type LimitEvent, UNDEFINED } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
-import { cancelIn, confirmIn, type Reservation, reserveIn } from '../ledger/reservations.ts'
+import { cancelIn, confirmIn, type Reservation, reserveIn, storedReservation } from '../ledger/reservations.ts'
 import { ValueBucket } from '../ledger/value-bucket.ts'
 
 /** A value to write. */
@@ -215,7 +215,7 @@ export class ValueBackend implements LimitBackend {
           return [key, timeline.definition && new ValueBucket(name, values[1 + i] ?? '', timeline, nowUs)]
         }),
       )
-      const known = values.slice(1 + buckets.length).map((text) => text && (JSON.parse(text) as Reservation))
+      const known = values.slice(1 + buckets.length).map((text) => text && storedReservation(text))
       const reservations = known.map((each) => each || null)
       const before = [...reservations]
       result = work({

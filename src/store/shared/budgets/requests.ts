@@ -8,7 +8,13 @@ import type {
 } from '../../../limiter/contract/limiter.ts'
 import { acquireIn, acquireOne } from '../../../limiter/ledger/acquire.ts'
 import { renew, reportOf } from '../../../limiter/ledger/corrections.ts'
-import { cancelIn, confirmIn, type Reservation, reserveIn } from '../../../limiter/ledger/reservations.ts'
+import {
+  cancelIn,
+  confirmIn,
+  type Reservation,
+  reserveIn,
+  storedReservation,
+} from '../../../limiter/ledger/reservations.ts'
 import { RESERVATION_LAPSES_US } from '../../../policy/limits/booked.ts'
 import { loadBuckets, OF_THE_FLEET } from '../buckets.ts'
 import { bucketOf } from '../stored-bucket.ts'
@@ -113,5 +119,5 @@ function keep({ db }: Access, reservation: Reservation): Reading<number> {
 
 function* reservationOf({ db }: Access, sql: string, id: string): Reading<Reservation | null> {
   const row = yield* get<[string]>(db, sql, id)
-  return row ? (JSON.parse(row[0]) as Reservation) : null
+  return row ? storedReservation(row[0]) : null
 }
