@@ -632,10 +632,11 @@ export interface operations {
                         };
                         readonly attention: readonly {
                             /** @enum {string} */
-                            readonly kind: "task.failing" | "limit.unknown" | "limit.unreadable" | "limit.full" | "limit.paused" | "queue.unserved" | "queue.paused" | "schedule.late";
+                            readonly kind: "backend.down" | "task.failing" | "limit.unknown" | "limit.unreadable" | "limit.full" | "limit.paused" | "queue.unserved" | "queue.paused" | "schedule.late";
                             /** @enum {string} */
                             readonly severity: "error" | "warning" | "info";
                             readonly subject: {
+                                readonly backend?: string;
                                 readonly limit?: string;
                                 readonly queue?: string;
                                 readonly task?: string;
@@ -1178,6 +1179,25 @@ export interface operations {
                         readonly worker: string | number | null;
                         readonly progress?: unknown;
                         readonly timeline: readonly components["schemas"]["MonitorTimeline"][];
+                        /** @description The last lines that its runs have logged, oldest first. */
+                        readonly logs: readonly {
+                            /** Format: date-time */
+                            readonly at: string;
+                            /** @enum {string} */
+                            readonly level: "debug" | "info" | "warn" | "error";
+                            readonly attempt: number;
+                            readonly message: string;
+                            readonly fields?: {
+                                readonly [key: string]: unknown;
+                            };
+                        }[];
+                        /** @description The flows that its flow has started, oldest first, at most 1,000. */
+                        readonly children: readonly {
+                            readonly id: string;
+                            readonly workflow: string;
+                            /** @enum {string} */
+                            readonly state: "running" | "completed" | "failed" | "cancelled";
+                        }[];
                         /** @description Null: it does not wait. */
                         readonly wait: components["schemas"]["MonitorExplanation"] | null;
                     };
