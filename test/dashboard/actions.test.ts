@@ -20,6 +20,20 @@ async function act(page: Page, button: string, fields: Record<string, string> = 
   await dialog.waitFor({ state: 'detached' })
 }
 
+/** Changes what is selected, waits until the server has done it, and closes the dialog, which stays to say so. */
+async function bulk(page: Page, action: string, jobs: number, fields: Record<string, string> = {}): Promise<void> {
+  await page.getByRole('button', { name: action, exact: true }).first().click()
+  const dialog = page.getByRole('dialog')
+  for (const [label, value] of Object.entries(fields)) await dialog.getByLabel(label, { exact: true }).fill(value)
+  await dialog.getByRole('button', { name: `${action} ${jobs} jobs`, exact: true }).click()
+  await page
+    .getByTestId('bulk')
+    .filter({ hasText: `${jobs} of ${jobs} changed` })
+    .waitFor()
+  await dialog.getByRole('button', { name: 'Close', exact: true }).first().click()
+  await dialog.waitFor({ state: 'detached' })
+}
+
 const inForce = async (sluice: Sluice, limit: string): Promise<unknown[]> =>
   (await sluice.limits.overrides(limit)).filter(({ ended }) => ended === null)
 
@@ -127,8 +141,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
       )
       await open('/jobs?queue=chosen')
       for (const id of [one, two]) await page.getByRole('checkbox', { name: new RegExp(`${id}$`) }).check()
-      await act(page, 'Move', { 'To queue': 'elsewhere' }, 'Move 2 jobs').catch(() => undefined)
-      await page.getByTestId('bulk').filter({ hasText: '2 of 2 changed' }).waitFor()
+      await bulk(page, 'Move', 2, { 'To queue': 'elsewhere' })
       const queueOf = async (id: string | undefined): Promise<string | undefined> =>
         (await sluice.jobs.get(id ?? ''))?.queue
       expect([await queueOf(one), await queueOf(two), await queueOf(spared)]).toEqual([
@@ -136,6 +149,13 @@ describe.runIf(browser)('an action of the dashboard', () => {
         'elsewhere',
         'chosen',
       ])
+
+      for (const id of [one, two, spared]) await sluice.jobs.cancel(id ?? '')
+      await open('/jobs?task=mail.send&state=cancelled')
+      for (const id of [one, two]) await page.getByRole('checkbox', { name: new RegExp(`${id}$`) }).check()
+      await bulk(page, 'Delete', 2)
+      const left = await Promise.all([one, two, spared].map((id) => sluice.jobs.get(id ?? '')))
+      expect(left).toMatchObject([null, null, { state: 'cancelled' }])
     })
 
     it('counts all that match, changes them in bulk, and nothing else', async () => {

@@ -62,6 +62,17 @@ const onboard = workflow('tenant.onboard', input<{ tenant: string }>(), {
   },
 })
 
+const welcome = workflow('tenant.welcome', input<{ tenant: string }>(), {
+  run: ({ tenant }, flow) => flow.step('greet', () => `hello ${tenant}`),
+})
+
+const openRegion = workflow('region.open', input<{ region: string }>(), {
+  run: async ({ region }, flow) => {
+    for (const tenant of ['gum', 'holly']) await flow.child(`welcome ${tenant}`, welcome, { tenant })
+    return region
+  },
+})
+
 const broken = workflow('invoice.issue', input<{ invoice: string }>(), {
   run: async ({ invoice }, flow) => {
     await flow.step('number', () => `2026-${invoice}`)
@@ -86,7 +97,7 @@ export function busyEngine(store: string, clock?: Clock): Sluice {
   return new Sluice({
     store,
     tasks: [syncTenant, sendMail, report, charge],
-    workflows: [onboard, broken, review],
+    workflows: [onboard, welcome, openRegion, broken, review],
     limits: [crm, outbound, mail, model, nightly],
     queues: {
       default: { concurrency: 20 },
@@ -128,6 +139,7 @@ export async function fill(sluice: Sluice, jobs = 1): Promise<void> {
   await charge.enqueueMany(Array.from({ length: 8 }, (_, n) => ({ customer: `cus_${n}`, cents: 1900 })))
   await syncTenant.enqueue({ tenant: 'later' }, { delay: '2h' })
   for (const tenant of ['acme', 'birch', 'cedar']) await onboard.start({ tenant })
+  await openRegion.start({ region: 'north' })
   await broken.start({ invoice: '0042' })
   for (const pr of [17, 18, 19, 20, 21, 22]) await review.start({ pr })
 }

@@ -112,6 +112,8 @@ describe.each(KINDS)('on $name', (kind) => {
       input: { tenant: 'acme', password: '[redacted]' },
       preview: '{"tenant":"acme","password":"[redacted]"}',
       wait: null,
+      // A completed job is kept for a day by default.
+      keptUntil: '2026-01-02T00:00:00.000Z',
       timeline: [{ kind: 'arrived' }, { kind: 'attempt', attempt: 1, durationMs: 0 }, { kind: 'ended' }],
     })
     expect(await m.get(`/jobs/${String(ids['broken'])}`)).toMatchObject({
@@ -137,6 +139,7 @@ describe.each(KINDS)('on $name', (kind) => {
     const waiting = await m.get(`/jobs/${String(ids['second'])}`)
     expect(waiting).toMatchObject({
       state: 'available',
+      keptUntil: null,
       limits: [{ limit: 'crm', key: 'acme', weight: 1 }],
       wait: {
         waitsOn: { limit: 'crm', key: 'acme' },

@@ -1178,6 +1178,8 @@ export interface operations {
                         /** @description The worker that runs it. */
                         readonly worker: string | number | null;
                         readonly progress?: unknown;
+                        /** @description It is deleted at this time, or earlier where its task keeps only so many. Null: it has not ended, it is kept as long as its flow, or for ever. */
+                        readonly keptUntil: string | null;
                         readonly timeline: readonly components["schemas"]["MonitorTimeline"][];
                         /** @description The last lines that its runs have logged, oldest first. */
                         readonly logs: readonly {

@@ -6,11 +6,12 @@ import type { JobView } from '../api/types.ts'
 import { Act, Field, why } from '../ui/act.tsx'
 import { CopyButton } from '../ui/copy.tsx'
 import { JsonTree } from '../ui/json-tree.tsx'
+import { JobLog } from '../ui/job-log.tsx'
 import { BudgetLink } from '../ui/limit-parts.tsx'
 import { Ago, At, Badge, Card, CountDown, Empty, PageHead, State } from '../ui/parts.tsx'
 import { Loaded } from '../ui/states.tsx'
 import { Timeline } from '../ui/timeline.tsx'
-import { ordinal } from '../ui/words.ts'
+import { count, ordinal } from '../ui/words.ts'
 
 /** One job: why it waits, what happened to it, what it carries. */
 export function JobPage(): ReactElement {
@@ -38,6 +39,7 @@ function One({ job }: { readonly job: JobView }): ReactElement {
           <Card title="Timeline">
             <Timeline job={job} />
           </Card>
+          {(job.attempt > 0 || job.logs.length > 0) && <JobLog job={job} />}
           <Card title="Payload">
             {job.inputOmitted ? <Empty title="It is too large to show" /> : <JsonTree value={job.input} name="input" />}
           </Card>
@@ -193,6 +195,12 @@ function progressWords(progress: unknown): string {
     : JSON.stringify(progress)
 }
 
+/** When an ended job is deleted. */
+function Kept({ job: { flow, keptUntil } }: { readonly job: JobView }): ReactElement {
+  if (keptUntil !== null) return <At at={keptUntil} />
+  return <span>{flow === undefined ? 'someone deletes it' : 'its flow is deleted'}</span>
+}
+
 function Details({ job }: { readonly job: JobView }): ReactElement {
   const rows: (readonly [string, ReactElement | string])[] = [
     [
@@ -212,6 +220,7 @@ function Details({ job }: { readonly job: JobView }): ReactElement {
     ['Started', <At key="s" at={job.startedAt} />],
     ['Finished', <At key="f" at={job.finishedAt} />],
   ]
+  if (ENDED.has(job.state)) rows.push(['Kept until', <Kept key="k" job={job} />])
   if (job.worker !== null) rows.push(['Worker', String(job.worker)])
   if (job.progress !== undefined && job.progress !== null) rows.push(['Progress', progressWords(job.progress)])
   if (job.flow !== undefined)
@@ -234,6 +243,20 @@ function Details({ job }: { readonly job: JobView }): ReactElement {
           ))}
         </dl>
       </Card>
+      {job.children.length > 0 && (
+        <Card title="Child flows" hint={count(job.children.length)}>
+          <ul className="grid max-h-96 gap-1.5 overflow-y-auto" tabIndex={0}>
+            {job.children.map(({ id, workflow, state }) => (
+              <li key={id} className="flex items-baseline justify-between gap-3">
+                <Link to="/flows/$id" params={{ id }} className="link [overflow-wrap:anywhere]" title={id}>
+                  {workflow}
+                </Link>
+                <State state={state} />
+              </li>
+            ))}
+          </ul>
+        </Card>
+      )}
       {job.limits.length > 0 && (
         <Card title="Budgets">
           <ul className="grid gap-1.5">

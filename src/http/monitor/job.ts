@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { fromJsonText } from '../../base/json-value.ts'
-import { viewOf } from '../../engine/api/job-view.ts'
+import { END_OF_TIME_MS } from '../../base/instant.ts'
+import { dateOf, viewOf } from '../../engine/api/job-view.ts'
 import { FLOW_STATES } from '../../jobs/flow.ts'
 import { LOG_LEVELS } from '../../jobs/job-log.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
@@ -8,7 +9,7 @@ import type { Call, Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { ExplanationJson, explanationJson, JobRow, jobRow } from './job-json.ts'
 import { TimelineJson, timelineOf } from './job-timeline.ts'
-import { monitorOperation, Time } from './monitor-operation.ts'
+import { monitorOperation, Time, timeOf, TimeOrNull } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
@@ -37,6 +38,10 @@ const JobJson = JobRow.and(
     limits: z.array(z.object({ limit: z.string(), key: z.string().nullable(), weight: z.number() })),
     worker: z.union([z.string(), z.number()]).nullable().meta({ description: 'The worker that runs it.' }),
     progress: z.unknown().optional(),
+    keptUntil: TimeOrNull.meta({
+      description:
+        'It is deleted at this time, or earlier where its task keeps only so many. Null: it has not ended, it is kept as long as its flow, or for ever.',
+    }),
     timeline: z.array(TimelineJson),
     logs: z.array(LogJson).meta({ description: 'The last lines that its runs have logged, oldest first.' }),
     children: z
@@ -69,6 +74,7 @@ export const getJob: Operation = monitorOperation({
       limits: wait.limits,
       worker: details.workerName === null ? details.worker : seenBy(call).name(details.workerName),
       ...(details.progress !== null && { progress: redact(fromJsonText(details.progress, null)) }),
+      keptUntil: keptUntil(details),
       timeline: timelineOf(details, isWaiting ? wait : null, redact),
       logs: await logsOf(call, id),
       children: await childrenOf(call, details),
@@ -77,6 +83,10 @@ export const getJob: Operation = monitorOperation({
     }
   },
 })
+
+function keptUntil({ keptUntilUs: us }: JobDetails): string | null {
+  return us === null || us >= END_OF_TIME_MS * 1000 ? null : timeOf(dateOf(us))
+}
 
 async function logsOf(call: AnyCall, id: string): Promise<object[]> {
   const { redact } = call.server.monitor

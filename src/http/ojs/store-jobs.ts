@@ -88,6 +88,7 @@ function asStored(job: NewJob, { nowUs, wallUs }: { readonly nowUs: number; read
     errors: [],
     progress: null,
     deadLetter: false,
+    keptUntilUs: null,
     throttledUntilUs: null,
   }
 }

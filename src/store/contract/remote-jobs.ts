@@ -89,6 +89,8 @@ export interface JobDetails extends JobRecord {
   readonly progress: string | null
   /** It was discarded for good, and its policy keeps it for a person to look at. */
   readonly deadLetter: boolean
+  /** When an ended job is deleted, on the store's clock; null: it has not ended, or it is kept as long as its flow. */
+  readonly keptUntilUs: number | null
   /** The parents' results of a just fetched job of a flow, as JSON text; null: they are too large together. */
   readonly parentResults?: readonly (string | null)[] | null
 }

@@ -5,7 +5,7 @@ import { column, type Columns, columns, numbers, numbersOrNull, texts, textsOrNu
 import { occurrenceOf } from '../../jobs/series.ts'
 import { errorOf, failuresOf } from './set-aside.ts'
 import type { Access } from './sql.ts'
-import { LANE, STATE, stateName } from './state.ts'
+import { isEnd, LANE, STATE, stateName } from './state.ts'
 import { wallOffset } from './stored-bucket.ts'
 import { placeIn } from './stored-flows.ts'
 
@@ -158,5 +158,6 @@ export function jobDetails(fields: DetailsFields, queueName: Access['queueName']
     errors: errors === null ? [] : failuresOf(errors),
     progress,
     deadLetter: Boolean(fields.deadLetter),
+    keptUntilUs: fields.flow === null && isEnd(fields.state) ? fields.due : null,
   }
 }

@@ -82,6 +82,7 @@ export function startedDetails(job: GrantedJob, fields: StartedFields, { worker,
     errors: errors === null ? [] : failuresOf(errors),
     progress,
     deadLetter: false,
+    keptUntilUs: null,
     ...(flow && { parentResults: flow.parentResults }),
   }
 }
