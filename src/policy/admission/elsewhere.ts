@@ -57,6 +57,22 @@ export interface ElsewhereTerms {
 /** The terms of a claimer without backends. */
 const NO_BACKENDS: ElsewhereTerms = { backends: new Set(), paid: [], refused: [], down: new Map(), atMost: new Map() }
 
+/**
+ * The limits, each with its backend, of which a claimer can neither start a job nor close a bucket. It leaves their due
+ * wait lists as they are: they come due again for a process with the backend.
+ */
+export function unserved(
+  terms: ElsewhereTerms | undefined,
+  limits: readonly (readonly [limit: string, backend: string])[],
+): string[] {
+  const { backends, paid, refused, down } = terms ?? NO_BACKENDS
+  const isKnown = (limit: string): boolean =>
+    down.has(limit) ||
+    refused.some((each) => each.limit === limit && !each.told) ||
+    paid.some(({ starts, uses }) => starts > 0 && uses.some((use) => use.limit === limit))
+  return limits.flatMap(([limit, backend]) => (backends.has(backend) || isKnown(limit) ? [] : [limit]))
+}
+
 /** Names a bucket: neither names of limits nor keys hold a NUL. */
 export function idOfBucket({ limit, key }: { readonly limit: string; readonly key: string }): string {
   return `${limit}\0${key}`
@@ -200,6 +216,11 @@ export class Elsewhere {
     if (backend === undefined || this.#paid.size > 0 || this.#terms.backends.has(backend))
       return this.#resting.has(bucket)
     return true
+  }
+
+  /** Of these limits, those whose due wait lists the decision leaves as they are. */
+  unserved(limits: readonly (readonly [limit: string, backend: string])[]): string[] {
+    return unserved(this.#terms, limits)
   }
 
   /** Undoes the tentative starts. Answers their lanes, which `open` puts back at their places. */

@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { WATCHED_AT_MOST } from '../../policy/admission/drop-watch.ts'
+import { unserved } from '../../policy/admission/elsewhere.ts'
 import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
 import type { ClaimRequest } from '../contract/store.ts'
 import type { Timelines } from '../shared/timelines.ts'
@@ -57,6 +58,7 @@ export async function readForClaim(
     tasks: known && known.list,
     known: known && known.name,
     uses: ownUses(context, request),
+    unserved: unserved(request.elsewhere, context.limits.elsewhere),
     holds: request.holds?.map(({ limit, key }) => useOf(context.limits, limit, key, request.worker)),
     line_of: request.queues.map(({ queue, slots }) =>
       inOrder(UNLIMITED, { queue, lane: unlimitedLaneKey(queue), slots }),

@@ -3,7 +3,7 @@ import { codeOf, isLost } from '../../database/postgres-error.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission/admission.ts'
-import { Elsewhere } from '../../policy/admission/elsewhere.ts'
+import { Elsewhere, unserved } from '../../policy/admission/elsewhere.ts'
 import { earlier } from '../../policy/admission/ahead.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
@@ -129,7 +129,9 @@ async function attempt(
 ): Promise<Claim | null> {
   let request = all
   try {
-    const uses = JSON.stringify(ownUses(context, request))
+    const asked = (): string =>
+      JSON.stringify([ownUses(context, request), unserved(all.elsewhere, context.limits.elsewhere)])
+    const before = asked()
     const { read, unknown } = await readForClaim(context, db, request, progress.plan, progress.round, progress.open)
     progress.open = true
     for (const kind of unknown) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
@@ -139,8 +141,8 @@ async function attempt(
     const limits = await limitsAt(context, db, read.generation)
     // Workers with budgets or lanes of their own claim one by one.
     if (limits.ofWorkers || read.apart) request = firstTakerOf(all)
-    // The queues' buckets depend on the current limits.
-    if (JSON.stringify(ownUses(context, request)) !== uses) return null
+    // The queues' buckets and the wait lists that it leaves depend on the current limits.
+    if (asked() !== before) return null
     const work = dueWork(read, limits.nextEndUs, progress)
     if (work.length > 0) {
       await db.script('ROLLBACK')

@@ -90,6 +90,7 @@ export class Timelines {
   /** The unreadable parts of the limits. */
   readonly aside: readonly SetAside[]
   #ofWorkers: boolean | null = null
+  #elsewhere: readonly (readonly [limit: string, backend: string])[] | null = null
 
   constructor(
     generation: number,
@@ -132,6 +133,14 @@ export class Timelines {
   /** Whether workers have budgets of their own: some limit has the scope `worker`. */
   get ofWorkers(): boolean {
     return (this.#ofWorkers ??= [...this.#timelines.values()].some((each) => each.at('').policy?.scope === 'worker'))
+  }
+
+  /** The limits whose budgets a backend keeps, each with its backend. */
+  get elsewhere(): readonly (readonly [limit: string, backend: string])[] {
+    return (this.#elsewhere ??= [...this.#timelines].flatMap(([name, each]) => {
+      const { backend } = each.at('').policy ?? {}
+      return backend === undefined ? [] : [[name, backend] as const]
+    }))
   }
 
   /** The names of all limits, sorted. */

@@ -52,6 +52,8 @@ export class Decision extends LanesRead implements AdmissionSource {
   #apart: ReadonlySet<number> | null = null
   /** The queues that had a free slot when it first read due wait lists, as JSON. */
   #ready: string | null = null
+  /** The limits whose due wait lists it leaves, as JSON. */
+  #unserved: string | null = null
   readonly #known: KnownTasks | null
   readonly #unlisted: UnlistedTasks
   /** By parked lane: the task sets that found nothing in it. */
@@ -135,20 +137,21 @@ export class Decision extends LanesRead implements AdmissionSource {
   /**
    * Buckets whose wait list is due by an instant, longest due first: the fleet's (worker 0), or a worker's own. Of lists
    * in which only lanes of other queues wait, those of limits that drop jobs in other lists. Thousands of the others may
-   * stay due for as long as their queue is full or has no worker.
+   * stay due for as long as their queue is full or has no worker, or this process lacks their backend.
    */
   dueBuckets(worker: number, count: number, skip: number, untilUs: number): StoredBucket[] {
     return this.#context.db
       .all<[number]>(
         `SELECT id FROM buckets b WHERE worker = ?1 AND wake_at <= ?2 AND (
-           EXISTS (SELECT 1 FROM json_each(?4) q CROSS JOIN lanes l WHERE l.bucket = b.id AND l.state = ${LANE.waiting} AND l.queue = q.value)
+           b.limit_name NOT IN (SELECT value FROM json_each(?5)) AND EXISTS (SELECT 1 FROM json_each(?4) q CROSS JOIN lanes l WHERE l.bucket = b.id AND l.state = ${LANE.waiting} AND l.queue = q.value)
            OR NOT EXISTS (SELECT 1 FROM lanes l WHERE l.bucket = b.id AND l.state = ${LANE.waiting})
-           OR EXISTS (SELECT 1 FROM drop_watch w WHERE w.bucket = b.id))
+           OR b.limit_name NOT IN (SELECT value FROM json_each(?5)) AND EXISTS (SELECT 1 FROM drop_watch w WHERE w.bucket = b.id))
          ORDER BY wake_at LIMIT ${readAhead(count)} OFFSET ?3`,
         worker,
         untilUs,
         skip,
         (this.#ready ??= this.#queuesWithRoom()),
+        (this.#unserved ??= JSON.stringify(this.elsewhere.unserved(this.#context.policies.current.elsewhere))),
       )
       .map(([id]) => this.bucket(id))
   }

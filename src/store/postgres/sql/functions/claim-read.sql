@@ -154,9 +154,10 @@ END $f$;
 
 -- The wait lists that are due by p_until, the longest due first: those with a lane of these queues,
 -- those without any lane, and those of a limit that drops jobs in other lists. Thousands of others
--- may stay due for as long as their queue is full or has no worker.
+-- may stay due for as long as their queue is full or has no worker, or the process of the claimer
+-- lacks the backend of their limit, which p_unserved names.
 CREATE OR REPLACE FUNCTION sluice.due_lists(
-  p_worker bigint, p_until bigint, p_queues text[], p_limit int
+  p_worker bigint, p_until bigint, p_queues text[], p_limit int, p_unserved text[]
 ) RETURNS bigint[] LANGUAGE plpgsql
 {{by_index}} AS $f$
 BEGIN
@@ -165,7 +166,7 @@ BEGIN
     WHERE b.worker = p_worker AND b.wake_at <= p_until
       -- Each is a look for one row: the planner would answer an EXISTS here from all lanes at once.
       AND CASE
-        WHEN (
+        WHEN b.limit_name <> ALL (p_unserved) AND (
           SELECT 1 FROM sluice.lanes l
           WHERE l.bucket = b.id AND l.state = {{lane.waiting}} AND l.queue = ANY (p_queues) LIMIT 1
         ) = 1 THEN true
@@ -173,6 +174,7 @@ BEGIN
           SELECT 1 FROM sluice.lanes l
           WHERE l.bucket = b.id AND l.state = {{lane.waiting}} LIMIT 1
         ) IS NULL THEN true
+        WHEN b.limit_name = ANY (p_unserved) THEN false
         ELSE (SELECT 1 FROM sluice.drop_watch w WHERE w.bucket = b.id LIMIT 1) = 1
       END
     ORDER BY b.wake_at LIMIT p_limit
@@ -202,6 +204,7 @@ DECLARE
   v_expects_unlisted boolean := (p ->> 'strange')::boolean; v_parked bigint[]; v_lanes bigint[];
   v_chosen record; v_unstriped text[]; v_held json; reach record; locked bigint[]; more bigint[];
   v_now bigint; v_due_at bigint; v_ready text[]; answer text;
+  v_unserved text[] := ARRAY(SELECT json_array_elements_text(p -> 'unserved'));
 BEGIN
   v_now := sluice.now_us();
   SELECT * INTO v_chosen
@@ -253,9 +256,9 @@ BEGIN
   v_ready := ARRAY(
     SELECT q FROM unnest(v_all) q WHERE sluice.shared_queue(q) = ANY (sluice.queues_with_room(p))
   );
-  v_due := sluice.due_lists(0, v_due_at, v_ready, v_due_at_most);
+  v_due := sluice.due_lists(0, v_due_at, v_ready, v_due_at_most, v_unserved);
   IF v_apart THEN
-    v_due := v_due || sluice.due_lists(v_worker, v_due_at, v_ready, v_due_at_most);
+    v_due := v_due || sluice.due_lists(v_worker, v_due_at, v_ready, v_due_at_most, v_unserved);
   END IF;
   reach := sluice.claim_reach(
     v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth

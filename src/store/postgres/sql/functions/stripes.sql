@@ -135,7 +135,10 @@ BEGIN
     SELECT DISTINCT f.r_queue
     FROM unnest(ARRAY[0, v_worker]) o(worker),
       unnest(
-        sluice.due_lists(o.worker, v_due_at, v_names, greatest(64, (p ->> 'due')::int))
+        sluice.due_lists(
+          o.worker, v_due_at, v_names, greatest(64, (p ->> 'due')::int),
+          ARRAY(SELECT json_array_elements_text(p -> 'unserved'))
+        )
       ) b,
       sluice.line_first(b, 1) f
   );
