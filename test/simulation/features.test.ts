@@ -55,14 +55,12 @@ describe('drop, maxWait, reschedule, shares, fair keys, headroom, ageing, calend
   it.each(Array.from({ length: ONLY === undefined ? sized(2, 40) : 1 }, (_, n) => 1 + n * 25))(
     'on SQLite, 25 seeds from %i',
     async (from) => {
-      const seen = { starts: 0, rejected: 0, crashes: 0 }
+      const seen = { starts: 0, rejected: 0, crashes: 0, assured: 0, shadowed: 0, tickets: 0 }
       for (const seed of range(from, 25)) {
         const { makeStore, end } = onSqlite()
-        const { starts, rejected, crashes } = await simulateFeatures(seed, makeStore)
+        const found = await simulateFeatures(seed, makeStore)
         await end()
-        seen.starts += starts
-        seen.rejected += rejected
-        seen.crashes += crashes
+        for (const name of Object.keys(seen) as (keyof typeof seen)[]) seen[name] += found[name]
       }
       expect(ONLY !== undefined || Object.values(seen).every((count) => count > 5)).toBe(true)
     },
@@ -117,11 +115,52 @@ function greedy(store: Store): Store {
   })
 }
 
+/** A store whose budgets of plain code have another verb in place of one. */
+function plain(store: Store, verb: keyof Store['budgets'], other: (budgets: Store['budgets']) => unknown): Store {
+  const budgets = new Proxy(store.budgets, {
+    get(target, name): unknown {
+      if (name === verb) return other(target)
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+  return new Proxy(store, {
+    get(target, name): unknown {
+      const value: unknown = name === 'budgets' ? budgets : Reflect.get(target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}
+
 describe('this simulator notices', () => {
+  it('permits of plain code that do not return', async () => {
+    const kept = (store: Store): Store => plain(store, 'release', () => () => Promise.resolve())
+    expect(await firstBroken(kept)).toMatch(/seed \d+/)
+  })
+
+  it('calls of plain code that take one unit each', async () => {
+    const light = (store: Store): Store =>
+      plain(
+        store,
+        'acquire',
+        (budgets): Store['budgets']['acquire'] =>
+          (requests) =>
+            budgets.acquire(
+              requests.map((each) => ({ ...each, uses: each.uses.map((use) => ({ ...use, weight: 1 })) })),
+            ),
+      )
+    expect(await firstBroken(light)).toMatch(/seed \d+/)
+  })
+
   it('turns that are ten starts long', async () => {
     expect(await firstBroken(greedy, 8)).toMatch(/starts \d+ jobs, and job \d+ .* none/)
   })
 
+  const shared = (policy: LimitPolicy, by: number): LimitPolicy => {
+    const rule = policy.of?.rule
+    if (!policy.of || !rule) return policy
+    return { ...policy, of: { ...policy.of, rule: { ...rule, periodUs: Math.round(rule.periodUs / by) } } }
+  }
   const widened = (rule: Rule): Rule => ('max' in rule ? { ...rule, max: rule.max + 1 } : rule)
   it.each<[string, (policy: LimitPolicy) => LimitPolicy, number?]>([
     ['a window that is one wider', (policy) => ({ ...policy, rule: policy.rule && widened(policy.rule) })],
@@ -140,6 +179,16 @@ describe('this simulator notices', () => {
     ['headroom that nobody keeps', ({ headroom: _, ...policy }) => policy],
     ['a maxWait that is not kept', (policy) => ({ ...policy, maxWaitUs: null })],
     ['a limit that drops what should wait', (policy) => ({ ...policy, onLimit: 'drop' })],
+    ['a guaranteed share that nobody keeps', ({ of: _, ...policy }) => policy, 9],
+    ['a guaranteed share that is half as much', (policy) => shared(policy, 1 / 2), 41],
+    ['a guaranteed share that is twice as much', (policy) => shared(policy, 2), 38],
+    ['a shadow that delays', ({ mode: _, ...policy }) => policy, 21],
+    ['a limit that is a shadow', (policy) => ({ ...policy, mode: 'shadow' })],
+    [
+      'a shadow that tells of a wider window',
+      (policy) => (policy.mode ? { ...policy, rule: policy.rule && widened(policy.rule) } : policy),
+      37,
+    ],
   ])('%s', async (_, change, first) => {
     expect(await firstBroken((store) => defining(store, change), first)).toMatch(/seed \d+/)
   })

@@ -8,7 +8,16 @@ import { createManualClock, type ManualClock } from '../../../src/testing/manual
 import { Draw } from '../scenario.ts'
 import { type Life, MortalClock, mortalStore } from './mortal.ts'
 import { ModelBucket, SLACK_US } from './model.ts'
-import { type Act, type JobPlan, type Plan, planOf, type QueuePlan, type UsePlan } from './plan.ts'
+import {
+  type Act,
+  type JobPlan,
+  type LimitPlan,
+  PLAIN_CODE,
+  type Plan,
+  planOf,
+  type QueuePlan,
+  type UsePlan,
+} from './plan.ts'
 
 /** No process dies alone, and a job that keeps a lease would run all through the windows of a calendar. */
 const LEASE_MS = { alone: 3_600_000, inCompany: 2000 }
@@ -17,6 +26,10 @@ const COMPANY_US = 8_000_000
 const HOUR_US = 3_600e6
 /** By when everything has ended, µs. */
 const END_US = { alone: 24 * HOUR_US, inCompany: 120e6 }
+/** How long a job of another worker goes first, a few times, µs. */
+const PRECEDENCE_US = 250_000
+/** How far the told delay may be from that of the model, which rounds each start of a queue, µs. */
+const DELAY_SLACK_US = 100
 /** More than all steps that a plan's jobs can age. */
 const TIER = 2 ** 40
 const ACTIVE = new Set(['active', 'ending'])
@@ -65,6 +78,12 @@ export interface Seen {
   readonly starts: number
   readonly rejected: number
   readonly crashes: number
+  /** Starts within a guaranteed share. */
+  readonly assured: number
+  /** Starts that limits in shadow mode would have delayed. */
+  readonly shadowed: number
+  /** Calls of plain code that were granted. */
+  readonly tickets: number
 }
 
 /** Runs the plan of one seed. @throws Error that says which rule was broken, and when */
@@ -94,6 +113,18 @@ class Features {
   #seq = 0
   #crashes = 0
   #rejected = 0
+  #assured = 0
+  #tickets = 0
+  /** The delays that limits in shadow mode told at this instant, and those that the model expects, in µs. */
+  readonly #told = new Map<string, number>()
+  readonly #expected = new Map<string, number>()
+  #shadowed = 0
+  /** Starts of this instant outside the share of a bucket, while a job within its own waited for that bucket. */
+  #overtakes: { readonly bucket: ModelBucket; readonly by: ModelJob; readonly waiting: ModelJob }[] = []
+  /** The buckets that plain code has asked. */
+  readonly #ofPlainCode = new Set<ModelBucket>()
+  /** The units that others leave in common limits. */
+  readonly #reserves: ReadonlyMap<LimitPlan, number>
   #actsLeft: number
 
   constructor(plan: Plan, makeStore: MakeStore) {
@@ -102,6 +133,7 @@ class Features {
     this.#clock = createManualClock({ start: plan.start })
     this.#beganUs = this.#nowUs()
     this.#actsLeft = plan.acts.length
+    this.#reserves = reservesOf(plan.limits)
   }
 
   async run(): Promise<Seen> {
@@ -140,7 +172,16 @@ class Features {
       await this.#stop()
     }
     const starts = [...this.#jobs.values()].reduce((sum, job) => sum + job.runs, 0)
-    return { jobs: this.#jobs.size, starts, rejected: this.#rejected, crashes: this.#crashes }
+    const [assured, shadowed, tickets] = [this.#assured, this.#shadowed, this.#tickets]
+    return {
+      jobs: this.#jobs.size,
+      starts,
+      rejected: this.#rejected,
+      crashes: this.#crashes,
+      assured,
+      shadowed,
+      tickets,
+    }
   }
 
   // ---------------------------------------------------------------------------------------- engines
@@ -149,7 +190,7 @@ class Features {
     const life = { dead: false }
     const { ageingMs } = this.#plan
     const clock = new MortalClock(this.#clock, life)
-    const limits = new Map(this.#plan.limits.map((each) => [each.name, limit(each.name, each.policy)]))
+    const limits = limitsOf(this.#plan.limits)
     const running = new Map(this.#plan.queues.map(({ name }) => [name, 0]))
     const work: Work = task('work', input<{ n: number }>(), {
       retry: { attempts: this.#plan.attempts, backoff: 'fixed', initial: this.#plan.retryMs, jitter: false },
@@ -186,6 +227,9 @@ class Features {
 
   #listen(sluice: Sluice): void {
     sluice.on('job.completed', ({ id }) => this.#hear(id, (job) => this.#end(job, true)))
+    sluice.on('rate_limit.shadow', ({ id, limit: name, key, delayMs }) => {
+      this.#told.set(`${id} ${name}:${key ?? ''}`, delayMs === null ? Infinity : delayMs * 1000)
+    })
     sluice.on('job.cancelled', ({ id }) => this.#hear(id, (job) => this.#end(job, false)))
     sluice.on('job.discarded', ({ id, error }) =>
       this.#hear(id, (job) => {
@@ -230,9 +274,12 @@ class Features {
     if (act.kind === 'enqueue') {
       const job = this.#add(act.job, act.job.delayMs > 0 ? 'scheduled' : 'available', null)
       this.#name(job, (await engine.work.enqueue({ n: job.n }, this.#options(engine, job))).id)
-    } else if (act.kind === 'flow') await this.#startFlow(engine, act)
+    } else if (act.kind === 'acquire') this.#acquire(this.#living[act.engine % this.#living.length] ?? engine, act)
+    else if (act.kind === 'flow') await this.#startFlow(engine, act)
     else if (act.kind === 'cancel') {
-      const waiting = this.#left().filter((job) => ['available', 'scheduled', 'retryable'].includes(job.state))
+      const waiting = this.#left().filter(
+        (job) => job.queue !== PLAIN_CODE && ['available', 'scheduled', 'retryable'].includes(job.state),
+      )
       const job = waiting[act.pick % waiting.length]
       if (!job || job.id === '' || job.lostUs !== null) return
       await engine.sluice.jobs.cancel(job.id)
@@ -240,10 +287,36 @@ class Features {
     } else if (this.#living.length > 1) {
       this.#crashes++
       engine.life.dead = true
-      for (const job of this.#jobs.values())
-        if (job.engine === engine && ACTIVE.has(job.state)) Object.assign(job, { lostUs: this.#nowUs() })
+      for (const job of this.#jobs.values()) {
+        if (job.engine !== engine) continue
+        // The permits of plain code return with their lease.
+        if (job.queue === PLAIN_CODE) Object.assign(job, { lostUs: this.#nowUs(), state: 'over' })
+        else if (ACTIVE.has(job.state)) Object.assign(job, { lostUs: this.#nowUs() })
+      }
       await this.#join()
     }
+  }
+
+  /** A call of plain code: a ticket in the wait lists, if it has to wait. */
+  #acquire(engine: Engine, { ticket, holdMs }: Extract<Act, { kind: 'acquire' }>): void {
+    const job = this.#add(ticket, 'available', null)
+    Object.assign(job, { engine, lane: `${this.#engines.indexOf(engine)} ${job.lane}`, id: `ticket ${ticket.n}` })
+    for (const use of ticket.uses) this.#ofPlainCode.add(this.#bucket(use))
+    const uses = this.#usesIn(engine, ticket)
+    const work = async (): Promise<void> => {
+      const permit = await engine.sluice.limits.acquire(uses, { priority: ticket.priority })
+      if (engine.life.dead) return
+      this.#tickets++
+      this.#start(engine, job, 1)
+      if (holdMs > 0) await this.#clock.sleep(holdMs)
+      if (engine.life.dead) return
+      this.#finish(engine, job)
+      await permit.release()
+      this.#end(job, true)
+    }
+    work().catch((error: unknown) => {
+      if (!engine.life.dead && this.#actsLeft >= 0) this.#fail(`ticket ${ticket.n} is refused: ${String(error)}`)
+    })
   }
 
   async #startFlow(engine: Engine, { flow, jobs, callback }: Extract<Act, { kind: 'flow' }>): Promise<void> {
@@ -301,14 +374,19 @@ class Features {
     return {
       queue: job.queue,
       priority: job.priority,
-      limits: job.uses.map(({ limit: used, key, weight }) => {
-        const found = engine.limits.get(used.name) as Limit
-        return used.keyed ? found.key(key, { weight }) : found.weight(weight)
-      }),
+      limits: this.#usesIn(engine, job),
       ...(job.delayMs > 0 ? { delay: job.delayMs } : {}),
       ...(job.fairKey === null ? {} : { fairKey: job.fairKey }),
       ...(job.share === 1 ? {} : { share: job.share }),
     }
+  }
+
+  #usesIn(engine: Engine, { uses }: JobPlan): ReturnType<Limit['key']>[] {
+    const named = uses.filter(({ implied }) => !implied)
+    return named.map(({ limit: used, key, weight }) => {
+      const found = engine.limits.get(used.name) as Limit
+      return used.keyed ? found.key(key, { weight }) : found.weight(weight)
+    })
   }
 
   // ------------------------------------------------------------------------------------------- runs
@@ -359,30 +437,36 @@ class Features {
     for (const other of this.#waiting())
       if (other !== job && other.lane === job.lane && other.sinceUs < nowUs && goesBefore(other, job))
         this.#fail(`job ${job.n} starts before ${other.n} of its lane ${job.lane}`)
+    const starts: [bucket: ModelBucket, units: number][] = []
+    this.#noteOvertaken(job, nowUs)
     for (const use of this.#usesOf(job)) {
       const bucket = this.#bucket(use)
       const units = unitsOf(job, use)
-      const atUs = bucket.admitAt(nowUs, units, keptOf(job, use))
+      const atUs = bucket.admitAt(nowUs, units, this.#keptOf(job, use, nowUs))
       const excused = this.#stirred || (atUs === Infinity && this.#mayHaveReturned(bucket))
       if (atUs > nowUs + SLACK_US && !excused)
         this.#fail(`job ${job.n} starts, but ${bucket.name} admits ${units} only ${atUs - nowUs} µs later`)
-      bucket.start(nowUs, units)
+      starts.push([bucket, units])
+      if (use.limit.share) this.#noteShare(bucket, units, nowUs)
+      if (use.limit.shadow) this.#expectDelay(job, bucket, units, nowUs)
       if (use.limit.concurrency === null) continue
-      bucket.holders.add(job.n)
-      if (bucket.holders.size > use.limit.concurrency && !this.#mayHaveReturned(bucket))
-        this.#fail(`${bucket.name} has ${bucket.holders.size} at once`)
+      if (bucket.holders.size + 1 > use.limit.concurrency && !this.#mayHaveReturned(bucket) && !use.limit.shadow)
+        this.#fail(`${bucket.name} has ${bucket.holders.size + 1} at once`)
     }
+    // The shares of a start are those that it found.
+    for (const [bucket, units] of starts) bucket.start(nowUs, units)
+    for (const [bucket] of starts) if (bucket.limit.concurrency !== null) bucket.holders.add(job.n)
     this.#takeTurn(job)
     Object.assign(job, { state: 'active', attempt, runs: job.runs + 1, engine })
     const atOnce = (engine.running.get(job.queue) ?? 0) + 1
     engine.running.set(job.queue, atOnce)
-    if (atOnce > this.#queueOf(job).concurrency) this.#fail(`queue ${job.queue} runs ${atOnce} at once in one process`)
+    if (atOnce > this.#slotsOf(job.queue)) this.#fail(`queue ${job.queue} runs ${atOnce} at once in one process`)
   }
 
   /** Lanes of one level take turns: none has two of its turns while another that could have started has none. */
   #takeTurn(job: ModelJob): void {
     this.#passed.delete(job.lane)
-    if (this.#plan.engines > 1 || isUnlimited(job)) return
+    if (this.#plan.engines > 1 || isUnlimited(job) || job.queue === PLAIN_CODE) return
     const share = Math.max(
       ...[...this.#jobs.values()].filter(({ lane }) => lane === job.lane).map((each) => each.share),
     )
@@ -393,6 +477,34 @@ class Features {
       passed.set(job.lane, turns)
       if (turns > 2 * share) this.#fail(`lane ${job.lane} starts ${turns} jobs, and job ${head.n} of ${head.lane} none`)
     }
+  }
+
+  /** Counts a start within its share. While permits come and go at this instant, which starts were cannot be told. */
+  #noteShare(bucket: ModelBucket, units: number, nowUs: number): void {
+    if (bucket.limit.share?.concurrency !== null && (this.#stirred || this.#mayHaveReturned(bucket)))
+      bucket.isUncertain = true
+    if (bucket.isAssured(nowUs, units)) this.#assured++
+  }
+
+  /** Notes who is overtaken by a start outside the share of a common limit: a job within its own that waits for it. */
+  #noteOvertaken(job: ModelJob, nowUs: number): void {
+    if (this.#plan.engines > 1) return
+    for (const use of this.#usesOf(job)) {
+      const bucket = this.#bucket(use)
+      if (this.#isAssured(job, use, nowUs) !== false || !this.#reserves.has(use.limit)) continue
+      for (const waiting of this.#heads()) {
+        const own = this.#usesOf(waiting).find((each) => isSame(each, use))
+        if (waiting !== job && own && this.#isAssured(waiting, own, nowUs) && waiting.sinceUs < nowUs - SLACK_US)
+          if (bucket.admitAt(nowUs, unitsOf(waiting, own), 0) <= nowUs)
+            this.#overtakes.push({ bucket, by: job, waiting })
+      }
+    }
+  }
+
+  /** Notes by how much a limit in shadow mode would have delayed a start. A penalty of another side is left out. */
+  #expectDelay(job: ModelJob, bucket: ModelBucket, units: number, nowUs: number): void {
+    const delayUs = bucket.startInShadow(nowUs, units)
+    if (delayUs > 0) this.#expected.set(`${job.id} ${bucket.name}`, delayUs)
   }
 
   #finish(engine: Engine, job: ModelJob): void {
@@ -449,7 +561,7 @@ class Features {
     if (job.lostUs !== null) this.#comeBack(job, nowUs)
     this.#comeDue(job, nowUs)
     if (job.state !== 'available') return this.#fail(`job ${job.n} is rejected in state ${job.state}`)
-    const drops = job.uses.filter(({ limit: used }) => used.onLimit === 'drop')
+    const drops = job.uses.filter(({ limit: used }) => used.onLimit === 'drop' && !used.shadow)
     const deadlineUs = job.sinceUs + boundOf(job)
     if (drops.length === 0 && deadlineUs === Infinity)
       return this.#fail(`job ${job.n} is rejected, and no limit of it says so`)
@@ -497,40 +609,113 @@ class Features {
     for (const n of could) {
       const sinceUs = this.#couldSince.get(n) ?? nowUs
       this.#couldSince.set(n, sinceUs)
-      if (nowUs - sinceUs >= (this.#plan.engines > 1 ? COMPANY_US : 0))
+      if (nowUs - sinceUs >= this.#patienceOf(this.#jobs.get(n) as ModelJob))
         this.#fail(
           `job ${n} of lane ${this.#jobs.get(n)?.lane} waits, though all admit it and a slot is free, for ${nowUs - sinceUs} µs`,
         )
     }
+    this.#lookAtShares(heads, nowUs)
+    this.#lookAtShadows()
     this.#lastLookUs = nowUs
     this.#stirred = false
     return nextUs
+  }
+
+  /** How long a head may wait for nothing, µs: the claims of plain code do not know which queues of jobs are full. */
+  #patienceOf(head: ModelJob): number {
+    if (this.#plan.engines > 1) return COMPANY_US
+    return this.#usesOf(head).some((use) => this.#ofPlainCode.has(this.#bucket(use))) ? PRECEDENCE_US : 0
+  }
+
+  /** A job within its share goes before all others in the common limit. */
+  #lookAtShares(heads: readonly ModelJob[], nowUs: number): void {
+    const overtakes = this.#overtakes.splice(0)
+    if (this.#stirred) return
+    for (const { bucket, by, waiting } of overtakes) {
+      if (!heads.includes(waiting) || !this.#hasRoom(waiting.queue)) continue
+      const others = this.#usesOf(waiting).filter((use) => this.#bucket(use) !== bucket)
+      const isOpen = others.every((use) => this.#admits(waiting, use, nowUs))
+      if (isOpen && !this.#isBehind(waiting, heads, others, nowUs))
+        this.#fail(`job ${by.n} starts outside its share of ${bucket.name}, and job ${waiting.n} within its own waits`)
+    }
+  }
+
+  /** The delays that limits in shadow mode tell are those that the model finds. */
+  #lookAtShadows(): void {
+    const [told, expected] = [new Map(this.#told), new Map(this.#expected)]
+    this.#told.clear()
+    this.#expected.clear()
+    this.#shadowed += told.size
+    if (this.#stirred || this.#plan.engines > 1 || this.#plan.refused > 0) return
+    for (const name of new Set([...told.keys(), ...expected.keys()])) {
+      if (name.startsWith('ticket')) continue
+      const [is, should] = [told.get(name) ?? 0, expected.get(name) ?? 0]
+      if (is !== should && !(Math.abs(is - should) <= DELAY_SLACK_US))
+        this.#fail(`the delay of ${name} is told as ${is} µs, ${should} µs expected`)
+    }
   }
 
   /** Whether a slot is all that a head needs. */
   #isReady(head: ModelJob, heads: readonly ModelJob[], nowUs: number): boolean {
     if (head.sinceUs > nowUs - SLACK_US) return false
     if (this.#usesOf(head).some((use) => !this.#admits(head, use, nowUs))) return false
-    // Who ranks before it at a bucket that refuses him is waited for.
-    return !heads.some(
+    return !this.#isBehind(head, heads, head.uses, nowUs)
+  }
+
+  /** Whether another head ranks before it at one of these buckets that refuses that one: then it is waited for. */
+  #isBehind(head: ModelJob, heads: readonly ModelJob[], uses: readonly UsePlan[], nowUs: number): boolean {
+    return heads.some(
       (other) =>
-        (other === head || other.level >= head.level) &&
         (other === head || this.#hasRoom(other.queue)) &&
-        other.uses.some((use) => head.uses.some((own) => isSame(own, use)) && !this.#admits(other, use, nowUs)),
+        other.uses.some(
+          (use) =>
+            uses.some((own) => isSame(own, use)) &&
+            (other === head || this.#ranksBefore(other, head, use, nowUs)) &&
+            !this.#admits(other, use, nowUs),
+        ),
     )
+  }
+
+  /** Whether one head may rank before another in a bucket: within its share it is before all that are not. */
+  #ranksBefore(other: ModelJob, head: ModelJob, use: UsePlan, nowUs: number): boolean {
+    const of = (job: ModelJob): boolean | null => {
+      const own = job.uses.find((each) => isSame(each, use)) as UsePlan
+      const [now, before] = [this.#isAssured(job, own, nowUs), this.#isAssured(job, own, nowUs - SLACK_US)]
+      return now === before ? now : null
+    }
+    const [its, own] = [of(other), of(head)]
+    if (its === null || own === null) return true
+    return its === own ? other.level >= head.level : its
+  }
+
+  /** Whether a start is within a share of this bucket; null: that cannot be told. */
+  #isAssured(job: ModelJob, { limit: common }: UsePlan, nowUs: number): boolean | null {
+    const use = job.uses.find((each) => each.limit.share?.common === common)
+    if (!use) return false
+    const bucket = this.#bucket(use)
+    return bucket.isUncertain ? null : bucket.isAssured(nowUs, unitsOf(job, use))
+  }
+
+  /** The units that must remain after a start of this job. */
+  #keptOf(job: ModelJob, use: UsePlan, nowUs: number, isStrict = false): number {
+    const assured = this.#isAssured(job, use, nowUs)
+    if (assured === true || (assured === null && !isStrict)) return 0
+    return Math.max(keptOf(job, use), this.#reserves.get(use.limit) ?? 0)
   }
 
   #admits(job: ModelJob, use: UsePlan, nowUs: number): boolean {
     const bucket = this.#bucket(use)
     if (this.#mayHaveReturned(bucket)) return false
-    const at = (us: number): boolean => bucket.admitAt(us, unitsOf(job, use), keptOf(job, use)) <= us
+    const at = (us: number): boolean => bucket.admitAt(us, unitsOf(job, use), this.#keptOf(job, use, us, true)) <= us
     return at(nowUs) && at(nowUs - SLACK_US)
   }
 
   #admitAt(job: ModelJob, nowUs: number): number {
     return Math.max(
       job.sinceUs,
-      ...this.#usesOf(job).map((use) => this.#bucket(use).admitAt(nowUs, unitsOf(job, use), keptOf(job, use))),
+      ...this.#usesOf(job).map((use) =>
+        this.#bucket(use).admitAt(nowUs, unitsOf(job, use), this.#keptOf(job, use, nowUs)),
+      ),
     )
   }
 
@@ -544,8 +729,7 @@ class Features {
   }
 
   #hasRoom(queue: string): boolean {
-    const { concurrency } = this.#plan.queues.find(({ name }) => name === queue) as QueuePlan
-    return this.#living.some(({ running }) => (running.get(queue) ?? 0) < concurrency)
+    return this.#living.some(({ running }) => (running.get(queue) ?? 0) < this.#slotsOf(queue))
   }
 
   // ------------------------------------------------------------------------------------------ small
@@ -557,12 +741,16 @@ class Features {
     return bucket
   }
 
-  #queueOf(job: JobPlan): QueuePlan {
-    return this.#plan.queues.find(({ name }) => name === job.queue) as QueuePlan
+  #queueOf(queue: string): QueuePlan | undefined {
+    return this.#plan.queues.find(({ name }) => name === queue)
+  }
+
+  #slotsOf(queue: string): number {
+    return this.#queueOf(queue)?.concurrency ?? Infinity
   }
 
   #usesOf(job: JobPlan): UsePlan[] {
-    return [...job.uses, ...this.#queueOf(job).uses]
+    return [...job.uses, ...(this.#queueOf(job.queue)?.uses ?? [])]
   }
 
   /** Priority, less the steps that were counted when it came; nothing ages past those who may use a reserve that it may not. */
@@ -601,6 +789,40 @@ class Features {
   }
 }
 
+/** The limits as code defines them: a common limit before those that have a share of it. */
+function limitsOf(plans: readonly LimitPlan[]): ReadonlyMap<string, Limit> {
+  const limits = new Map<string, Limit>()
+  for (const { name, policy, share } of plans.toSorted((a, b) => Number(a.share !== null) - Number(b.share !== null))) {
+    const common = share && (limits.get(share.common.name) as Limit)
+    const of = share &&
+      common && {
+        limit: share.key === '' ? common : common.key(share.key),
+        atLeast: {
+          ...(share.rule && { rate: 1, per: share.rule.everyUs / 1000, burst: share.rule.burst }),
+          ...(share.concurrency !== null && { concurrency: share.concurrency }),
+        } as { concurrency: number },
+        ...(share.keys !== null && { keys: share.keys }),
+        overcommit: 'scale' as const,
+      }
+    limits.set(name, limit(name, { ...policy, ...(of && { of }) }))
+  }
+  return limits
+}
+
+/** The units that starts outside the shares leave in common limits with a rate: at most half of its burst. */
+function reservesOf(limits: readonly LimitPlan[]): ReadonlyMap<LimitPlan, number> {
+  const reserves = new Map<LimitPlan, number>()
+  for (const { share } of limits) {
+    if (!share) continue
+    const { common, rule, keys } = share
+    const [first] = common.rules
+    const most = first?.kind === 'rate' && common.concurrency === null ? Math.floor(first.burst / 2) : 0
+    const units = rule ? (keys ?? Infinity) * rule.burst : 0
+    reserves.set(common, Math.min(most, (reserves.get(common) ?? 0) + units))
+  }
+  return reserves
+}
+
 function laneOf(job: JobPlan): string {
   const uses = job.uses.map(({ limit: used, key }) => `${used.name}:${key}`).sort()
   return `${job.queue}|${uses.join()}|${job.fairKey ?? ''}`
@@ -620,13 +842,13 @@ function isUnlimited(job: JobPlan): boolean {
 }
 
 function boundOf(job: JobPlan): number {
-  return Math.min(Infinity, ...job.uses.map(({ limit: used }) => used.maxWaitUs))
+  return Math.min(Infinity, ...job.uses.map(({ limit: used }) => (used.shadow ? Infinity : used.maxWaitUs)))
 }
 
 function unitsOf(job: ModelJob, use: UsePlan): number {
   return use.limit.freeRetries && !use.limit.ofQueue && job.attempt > 0 ? 0 : use.weight
 }
 
-function keptOf(job: JobPlan, { limit: { headroom } }: UsePlan): number {
-  return headroom && job.priority < headroom.priority ? headroom.units : 0
+function keptOf(job: JobPlan, { limit: { headroom, shadow } }: UsePlan): number {
+  return headroom && !shadow && job.priority < headroom.priority ? headroom.units : 0
 }

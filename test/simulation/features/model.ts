@@ -21,6 +21,10 @@ export class ModelBucket {
   #closedUntilUs = 0
   /** A penalty that leaves a rate one token when it is over; 0: there is none. */
   #penaltyUs = 0
+  /** When the starts within the share are as many as before any of them. */
+  #assuredFullUs = -Infinity
+  /** Which starts were within the share cannot be told any more. */
+  isUncertain = false
 
   constructor(limit: LimitPlan, key: string) {
     this.limit = limit
@@ -33,14 +37,19 @@ export class ModelBucket {
    * @param kept units, and permits, that must remain
    */
   admitAt(nowUs: number, units: number, kept: number): number {
-    const { concurrency, rules } = this.limit
+    const { concurrency, shadow } = this.limit
+    if (shadow) return Math.max(nowUs, this.#closedUntilUs)
     if (concurrency !== null && this.holders.size >= concurrency - kept) return Infinity
-    let atUs = Math.max(nowUs, this.#closedUntilUs)
-    if (units === 0) return atUs
+    const openUs = Math.max(nowUs, this.#closedUntilUs)
+    return units === 0 ? openUs : this.#rulesAt(openUs, units, kept)
+  }
+
+  #rulesAt(fromUs: number, units: number, kept: number): number {
+    let atUs = fromUs
     // Rules refuse one after the other: each pass may move the instant on.
     for (let moved = true; moved;) {
       moved = false
-      for (const [i, rule] of rules.entries()) {
+      for (const [i, rule] of this.limit.rules.entries()) {
         const nextUs = this.#ruleAt(rule, i, atUs, units, kept)
         if (nextUs > atUs) moved = true
         atUs = nextUs
@@ -49,8 +58,38 @@ export class ModelBucket {
     return atUs
   }
 
+  /** Whether a start is within the share of the common limit. */
+  isAssured(nowUs: number, units: number): boolean {
+    const { share } = this.limit
+    if (!share || (share.concurrency !== null && this.holders.size >= share.concurrency)) return false
+    if (!share.rule || units === 0) return true
+    const { everyUs, burst } = share.rule
+    return nowUs >= this.#assuredFullUs - (burst - Math.min(units, burst)) * everyUs
+  }
+
   start(nowUs: number, units: number): void {
+    const rule = this.limit.share?.rule
+    if (rule && units > 0 && this.isAssured(nowUs, units))
+      this.#assuredFullUs = Math.max(this.#assuredFullUs, nowUs) + units * rule.everyUs
     this.#endPenalty(nowUs)
+    if (!this.limit.shadow) this.#charge(nowUs, units)
+  }
+
+  /**
+   * A start under a limit in shadow mode: by how much the limit would have delayed it, in µs; infinity: until a permit
+   * had returned. Those that it would have delayed form a queue.
+   */
+  startInShadow(nowUs: number, units: number): number {
+    const fromUs = Math.max(nowUs, this.#log.at(-1)?.atUs ?? -Infinity)
+    const atUs = units === 0 ? nowUs : this.#rulesAt(fromUs, units, 0)
+    const { concurrency, onLimit, maxWaitUs } = this.limit
+    const isFull = concurrency !== null && this.holders.size >= concurrency
+    const isRefused = isFull || atUs > nowUs
+    if (!isRefused || (onLimit !== 'drop' && atUs - nowUs <= maxWaitUs)) this.#charge(atUs, units)
+    return isFull ? Infinity : atUs - nowUs
+  }
+
+  #charge(nowUs: number, units: number): void {
     if (units === 0) return
     for (const [i, rule] of this.limit.rules.entries())
       if (rule.kind === 'rate')

@@ -32,6 +32,21 @@ export interface LimitPlan {
   readonly freeRetries: boolean
   /** It belongs to a queue. */
   readonly ofQueue: boolean
+  /** It only tells what it would have done. */
+  readonly shadow: boolean
+  /** The common limit that each start pays to as well, and the share of it; null: there is none. */
+  readonly share: SharePlan | null
+}
+
+/** A guaranteed share of a common limit. */
+export interface SharePlan {
+  readonly common: LimitPlan
+  /** The key of the common limit; empty: it has none. */
+  readonly key: string
+  readonly rule: { readonly everyUs: number; readonly burst: number } | null
+  readonly concurrency: number | null
+  /** How many keys count; null: others leave half of the burst. */
+  readonly keys: number | null
 }
 
 export interface UsePlan {
@@ -39,6 +54,8 @@ export interface UsePlan {
   /** Empty for a limit without keys. */
   readonly key: string
   readonly weight: number
+  /** The limit of a share pays here: the call does not name it. */
+  readonly implied: boolean
 }
 
 export interface QueuePlan {
@@ -68,6 +85,7 @@ export type Act = { readonly atUs: number } & (
     }
   | { readonly kind: 'cancel'; readonly pick: number }
   | { readonly kind: 'crash' }
+  | { readonly kind: 'acquire'; readonly ticket: JobPlan; readonly holdMs: number; readonly engine: number }
 )
 
 export interface Plan {
@@ -106,11 +124,14 @@ export function planOf(seed: number): Plan {
   const timezone = engines > 1 ? null : draw.pick(ZONES)
   const behaving = draw.pick([0, 0.5, 0.9])
   const roomy = draw.pick([0, 0, 0.3])
-  const own = Array.from({ length: draw.int(1, 4) }, (_, i) => limitOf(draw, `l${i}`, { timezone, behaving, roomy }))
+  const drawn = Array.from({ length: draw.int(1, 4) }, (_, i) => limitOf(draw, `l${i}`, { timezone, behaving, roomy }))
+  // Drawn apart, so that a seed is the same history without it.
+  const apart = new Draw(seededRandom(seed * 7919 + 101))
+  const own = withShares(apart, withShadows(apart, drawn))
   const queues = Array.from({ length: draw.chance(0.7) ? 1 : 2 }, (_, i): QueuePlan => {
     const name = i === 0 ? 'default' : `q${i}`
     const limit = { ...limitOf(draw, `of-${name}`, { timezone, behaving: 0, roomy: 0 }), keyed: false, ofQueue: true }
-    const uses = draw.chance(0.2) ? [{ limit, key: '', weight: 1 }] : []
+    const uses = draw.chance(0.2) ? [{ limit, key: '', weight: 1, implied: false }] : []
     return { name, concurrency: draw.pick([1, 2, 3, 6, 30]), uses }
   })
   return {
@@ -125,8 +146,100 @@ export function planOf(seed: number): Plan {
     failing: draw.pick([0, 0.1, 0.3]),
     refused: draw.pick([0, 0, 0.1]),
     long: draw.chance(0.3),
-    acts: actsOf(draw, engines, own, queues),
+    acts: withTickets(apart, actsOf(draw, engines, own, queues), own),
   }
+}
+
+function withShadows(draw: Draw, limits: readonly LimitPlan[]): LimitPlan[] {
+  if (!draw.chance(0.3)) return [...limits]
+  return limits.map((each) =>
+    draw.chance(0.4) ? { ...each, shadow: true, policy: { ...each.policy, mode: 'shadow' } } : each,
+  )
+}
+
+/** Units per µs in the long run; a spacing counts starts. */
+function paceOf({ rules }: LimitPlan): number {
+  return Math.min(
+    ...rules.map((rule) => {
+      if (rule.kind === 'calendar') return Infinity
+      return (rule.kind === 'rate' ? rule.rate : rule.kind === 'spacing' ? 1 : rule.max) / rule.perUs
+    }),
+  )
+}
+
+function burstOf({ rules }: LimitPlan): number {
+  return Math.min(
+    ...rules.map((rule) => (rule.kind === 'rate' ? rule.burst : rule.kind === 'sliding' ? rule.max : Infinity)),
+  )
+}
+
+/** Gives some limits a share of another one. */
+function withShares(draw: Draw, limits: readonly LimitPlan[]): LimitPlan[] {
+  const [common, ...others] = limits
+  if (!common || common.shadow || !draw.chance(0.6)) return [...limits]
+  const key = common.keyed ? `k${draw.int(1, 2)}` : ''
+  return [common, ...others.map((own) => (draw.chance(0.7) ? withShare(draw, own, common, key) : own))]
+}
+
+function withShare(draw: Draw, own: LimitPlan, common: LimitPlan, key: string): LimitPlan {
+  const pace = Math.min(paceOf(own), paceOf(common))
+  const isGradual = common.rules.length > 0 && common.rules.every(({ kind }) => kind !== 'fixed' && kind !== 'calendar')
+  const most = Math.min(own.concurrency ?? 0, common.concurrency ?? 0)
+  const everyMs = Math.ceil(draw.pick([1.01, 1.5, 3]) / pace / 1000)
+  const burst = Math.max(1, Math.min(draw.int(1, 3), burstOf(own), burstOf(common)))
+  const rule = isGradual && pace < Infinity && draw.chance(0.8) ? { everyUs: everyMs * 1000, burst } : null
+  const concurrency = most > 0 && draw.chance(0.8) ? draw.int(1, most) : null
+  if (rule === null && concurrency === null) return own
+  const keys = draw.pick([null, 1, 3])
+  return { ...own, share: { common, key, rule, concurrency, keys }, most: Math.min(own.most, common.most) }
+}
+
+/** Calls of plain code, with the limits of jobs. */
+function withTickets(draw: Draw, acts: readonly Act[], limits: readonly LimitPlan[]): Act[] {
+  const open = limits.filter(({ onLimit, maxWaitUs, share }) =>
+    [{ onLimit, maxWaitUs }, ...(share ? [share.common] : [])].every(
+      (each) => each.onLimit === 'wait' && each.maxWaitUs === Infinity,
+    ),
+  )
+  if (open.length === 0 || !draw.chance(0.5)) return [...acts]
+  const lastUs = acts.at(-1)?.atUs ?? 0
+  const calls = Array.from({ length: draw.int(1, 15) }, (_, i): Act => {
+    const chosen = draw.chance(0.7) ? [draw.pick(open)] : open.slice(0, 2)
+    const uses = chosen.map((limit) => useOf(draw, limit, 2, () => draw.chance(0.5)))
+    const ticket = { ...PLAIN, n: TICKETS + i, uses: withCommon(uses), priority: draw.pick([0, 0, 5]) }
+    const holdMs = draw.chance(0.3) ? 0 : draw.int(1, 300)
+    return { atUs: draw.int(0, lastUs), kind: 'acquire', ticket, holdMs, engine: draw.int(0, 3) }
+  })
+  return [...acts, ...calls].sort((a, b) => a.atUs - b.atUs)
+}
+
+/** Tickets have numbers above those of jobs. */
+const TICKETS = 1000
+/** The queue of tickets: each process has its own, without slots. */
+export const PLAIN_CODE = 'plain code'
+const PLAIN = { queue: PLAIN_CODE, delayMs: 0, fairKey: null, share: 1 } as const
+
+function useOf(draw: Draw, limit: LimitPlan, keys: number, isHeavy: () => boolean): UsePlan {
+  return {
+    limit,
+    key: limit.keyed ? `k${draw.int(1, keys)}` : '',
+    weight: isHeavy() ? draw.int(1, limit.most) : 1,
+    implied: false,
+  }
+}
+
+/** A start pays to the common limits of its shares too: at most once to a bucket, with the greatest weight. */
+function withCommon(uses: readonly UsePlan[]): UsePlan[] {
+  const all = [...uses]
+  for (const { limit, weight } of uses) {
+    if (!limit.share) continue
+    const { common, key } = limit.share
+    const same = all.findIndex((each) => each.limit === common && each.key === key)
+    const known = all[same]
+    if (!known) all.push({ limit: common, key, weight, implied: true })
+    else if (known.weight < weight) all[same] = { ...known, weight }
+  }
+  return all
 }
 
 function limitOf(
@@ -175,6 +288,8 @@ function limitOf(
     headroom,
     freeRetries,
     ofQueue: false,
+    shadow: false,
+    share: null,
   }
 }
 
@@ -230,11 +345,6 @@ function actsOf(draw: Draw, engines: number, limits: readonly LimitPlan[], queue
   const fair = draw.chance(0.35)
   const priorities = draw.pick([[0], [0, 0, 0, 5], [0, 5, 10, -3], [0, 0, 10]])
   const keys = draw.int(1, 4)
-  const useOf = (limit: LimitPlan): UsePlan => ({
-    limit,
-    key: limit.keyed ? `k${draw.int(1, keys)}` : '',
-    weight: weights && draw.chance(0.5) ? draw.int(1, limit.most) : 1,
-  })
   const made: JobPlan[] = []
   const job = (): JobPlan => {
     const count = draw.pick([0, 1, 1, 1, 2, 2, 3])
@@ -245,7 +355,7 @@ function actsOf(draw: Draw, engines: number, limits: readonly LimitPlan[], queue
     const planned: JobPlan = {
       n: made.length,
       queue: draw.pick(queues).name,
-      uses: chosen.map(({ limit }) => useOf(limit)),
+      uses: withCommon(chosen.map(({ limit }) => useOf(draw, limit, keys, () => weights && draw.chance(0.5)))),
       priority: draw.pick(priorities),
       delayMs: draw.chance(0.12) ? draw.int(1, 2000) : 0,
       fairKey: fair ? draw.pick([null, 'a', 'b', 'c']) : null,
