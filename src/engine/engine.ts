@@ -1,8 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { type Duration, durationMs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { nearest } from '../base/nearest.ts'
-import { checkMethods, checkOptions, checkText, show } from '../base/options.ts'
+import { checkMethods, checkOptions } from '../base/options.ts'
 import { createIds } from '../base/ids.ts'
 import { settlesWithin, Once } from '../base/promises.ts'
 import type { Limit } from '../policy/limits/define.ts'
@@ -10,7 +9,8 @@ import type { Forecast } from '../policy/forecast/what-if.ts'
 import { storeLoader } from '../store/open.ts'
 import type { Store } from '../store/contract/store.ts'
 import { type EnqueueContext, Enqueuer, prepare } from './run/enqueue.ts'
-import { EVENT_NAMES, Events, type SluiceEvents } from './events/events.ts'
+import { checkListening } from './events/check-listening.ts'
+import { Events, type SluiceEvents } from './events/events.ts'
 import { Figures } from './events/figures.ts'
 import type { FlowEngine } from './define/flow-entry.ts'
 import { flowEngineOf } from './run/flow-engine.ts'
@@ -237,22 +237,16 @@ export class Sluice {
     this.#enqueuer.instrumentation = instrumentation
   }
 
-  /** Calls `listener` at every event of that name. Returns a function that stops it. */
-  on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
-    if (!EVENT_NAMES.includes(name)) {
-      const near =
-        nearest(checkText(name, 'The name of an event'), EVENT_NAMES) ??
-        EVENT_NAMES.find((each) => each.endsWith(`.${name}`))
-      throw new SluiceError(
-        'option.invalid',
-        `The event ${JSON.stringify(name)} does not exist${near === undefined ? '. ' : `; did you mean ${near}? `}Expected ${EVENT_NAMES.join(', ')}.`,
-      )
-    }
-    if (typeof listener !== 'function')
-      throw new SluiceError(
-        'option.invalid',
-        `The listener of ${name} is invalid: ${show(listener)}. Expected a function.`,
-      )
+  /**
+   * Calls `listener` at every event of that name that this process emits. Returns a function that stops it.
+   * @throws {SluiceError} `option.invalid` for an unknown name, a listener other than a function, or a third argument
+   */
+  on<N extends keyof SluiceEvents>(
+    name: N,
+    listener: (event: SluiceEvents[N]) => void,
+    ...rest: readonly never[]
+  ): () => void {
+    checkListening(name, listener, rest)
     return this.#events.on(name, listener)
   }
 

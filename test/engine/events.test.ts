@@ -145,6 +145,15 @@ test('a listener that throws harms neither the job nor other listeners, and one 
   expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed' })
 })
 
+test('an option of a listener is refused, so that nobody waits for the events of other processes', () => {
+  const { create } = createEngineHarness()
+  const engine = create({ tasks: [] })
+  const listen = (...rest: unknown[]) => engine.on('job.completed', () => undefined, ...(rest as never[]))
+  expect(() => listen({ fleet: true })).toThrow(expect.objectContaining({ code: 'option.invalid' }))
+  expect(() => listen(undefined, { fleet: true })).toThrow('Listen in each process')
+  expect(() => listen(undefined)).not.toThrow()
+})
+
 test('a worker tells of its start and its stop', async () => {
   const { create } = createEngineHarness()
   const engine = create({ tasks: [], queues: { mail: {}, default: {} } })
