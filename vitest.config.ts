@@ -18,7 +18,7 @@ class LongestFirst extends BaseSequencer {
 /** Tests that run real processes or wait in real time, but measure none: two at once. */
 const PROCESSES = [
   'test/examples.test.ts',
-  'test/dashboard/{actions,pages,examples}.test.ts',
+  'test/dashboard/{actions,pages,processes,examples}.test.ts',
   'test/engine/silent-store.test.ts',
   'test/database/silence.test.ts',
   'test/conformance/ojs/*.test.ts',
