@@ -27,12 +27,15 @@ function harness({ clock = createManualClock(), ...options }: Partial<LimiterOpt
 /** A backend that counts its calls, and can be made unreachable. */
 function watched(clock: ReturnType<typeof createManualClock>) {
   const memory = new MemoryBackend(clock)
-  const seen = { acquires: 0, requests: 0, isDown: false }
+  const seen = { acquires: 0, requests: 0, releases: 0, isDown: false, losesAnswers: false }
   const verbs = ['define', 'reserve', 'confirm', 'cancel', 'release', 'extend', 'charge', 'penalize'] as const
   const rest = ['calibrate', 'change', 'inspect', 'forget', 'close'] as const
   const reach = async (verb: string, ...args: unknown[]): Promise<unknown> => {
-    if (seen.isDown) throw new Error('connection refused')
-    return (memory[verb as 'define'] as (...given: unknown[]) => Promise<unknown>).apply(memory, args)
+    if (seen.isDown || (seen.losesAnswers && verb !== 'acquire')) throw new Error('connection refused')
+    if (verb === 'release') seen.releases++
+    const answer = await (memory[verb as 'define'] as (...given: unknown[]) => Promise<unknown>).apply(memory, args)
+    if (seen.losesAnswers) throw new Error('connection reset')
+    return answer
   }
   const backend = Object.fromEntries([...verbs, ...rest].map((verb) => [verb, reach.bind(null, verb)]))
   return {
@@ -246,6 +249,47 @@ describe('permits', () => {
     await permit.release()
     await permit.release()
     await limiter.acquire([slots], { wait: false })
+  })
+
+  it('return after an outage in which they were released, or in which the answer was lost', async () => {
+    const clock = createManualClock()
+    const { backend, memory, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock, lease: '1m' })
+    const permit = await limiter.acquire([slots])
+    seen.isDown = true
+    const released = permit.release()
+    await clock.advance('1s')
+    await released
+    const isFree = async (): Promise<boolean> => {
+      const { active } = (await memory.inspect({ limit: 'slots', key: '' })) as { active: number }
+      return active === 0
+    }
+    expect(await isFree()).toBe(false)
+    seen.isDown = false
+    // No other call finds out that it answers again.
+    await clock.advance('3s')
+    expect(await isFree()).toBe(true)
+    seen.losesAnswers = true
+    const lost = limiter.acquire([slots], { wait: false }).catch((error: unknown) => error)
+    await clock.advance('500ms')
+    expect(await lost).toMatchObject({ limit: 'slots' })
+    expect(await isFree()).toBe(false)
+    seen.losesAnswers = false
+    await clock.advance('3s')
+    expect(await isFree()).toBe(true)
+  })
+
+  it('are not returned after their lease has ended', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock, lease: '3s' })
+    const permit = await limiter.acquire([slots])
+    seen.isDown = true
+    void permit.release()
+    await clock.advance('10s')
+    seen.isDown = false
+    await clock.advance('10s')
+    expect(seen.releases).toBe(0)
   })
 
   it('abort their signal when the lease ended all the same', async () => {

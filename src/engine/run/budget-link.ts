@@ -4,6 +4,7 @@ import type { BucketName, HeldPermit, LimitBackend, UnitAnswer, UnitRequest } fr
 import { Access } from '../../limiter/client/access.ts'
 import { Lead } from '../../limiter/client/lead.ts'
 import { Permits } from '../../limiter/client/permits.ts'
+import { Returns } from '../../limiter/client/returns.ts'
 import { backendLoader } from '../../limiter/open.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { BudgetSettings } from '../define/budgets.ts'
@@ -38,11 +39,10 @@ export class BudgetLink {
   readonly #options: BudgetLinkOptions
   /** The number of limits that the backend was told. */
   #defined = 0
-  /** Permits of ended runs that could not be returned. */
-  #unreturned: HeldPermit[] = []
+  readonly #returns: Returns
   #closed = false
 
-  /** @param up called when the backend answers again, with the buckets whose permits have returned by then */
+  /** @param up called when the backend answers again, and with buckets whose permits have returned since then */
   constructor(
     name: string,
     { backend, namespace, failMode }: BudgetSettings,
@@ -69,9 +69,14 @@ export class BudgetLink {
         this.downSinceUs = null
         trouble.over(what)
         events.emit('rate_limit.backend_up', { backend: name, downMs: downUs / 1000, granted })
-        this.#returnLeft().then(up, () => up([]))
+        up([])
+        void this.#returns.flush()
       },
+      lost: (permits) => this.#returns.keep(permits),
     })
+    const release = (permits: readonly HeldPermit[]): Promise<void> => this.call((each) => each.release(permits))
+    const releaseOnce: typeof release = (permits) => this.#access.once((each) => each.release(permits))
+    this.#returns = new Returns({ clock, leaseUs, release, releaseOnce, returned: up })
     this.permits = new Permits(clock, leaseUs, (held) => this.#access.call((each) => each.extend(held, leaseUs)))
   }
 
@@ -88,38 +93,21 @@ export class BudgetLink {
   /** Asks for units. It does not throw when the backend cannot be reached. */
   async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     this.#define()
-    const wasDown = this.#access.isDown
-    const answers = await this.#access.acquire(requests)
-    // The backend may have taken the permits, and only its answer is missing.
-    if (!wasDown && this.#access.isDown)
-      this.#unreturned.push(...requests.map(({ permit: id, uses }) => ({ id, of: uses })))
-    return answers
+    return this.#access.acquire(requests)
   }
 
   /** Returns a permit, or does so once the backend can be reached again. False: it has not returned yet. */
   async release(permit: HeldPermit): Promise<boolean> {
     this.permits.drop(permit)
-    try {
-      await this.call((backend) => backend.release([permit]))
-      return true
-    } catch {
-      this.#unreturned.push(permit)
-      return false
-    }
-  }
-
-  async #returnLeft(): Promise<readonly BucketName[]> {
-    const permits = this.#unreturned
-    this.#unreturned = []
-    if (permits.length > 0) await this.#access.call((backend) => backend.release(permits))
-    return permits.flatMap(({ of }) => of)
+    return this.#returns.give(permit).catch(() => false)
   }
 
   /** Returns all permits, and closes the connection. */
   async close(): Promise<void> {
     this.#closed = true
     this.permits.stop()
-    const held = [...this.permits.all, ...this.#unreturned]
+    this.#returns.end()
+    const held = [...this.permits.all, ...this.#returns.left]
     if (held.length > 0) await this.#access.call((backend) => backend.release(held)).catch(() => undefined)
     await this.#access.close().catch(() => undefined)
   }

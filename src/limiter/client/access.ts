@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { mayPass, SluiceError } from '../../base/errors.ts'
-import type { LimitBackend, UnitAnswer, UnitRequest, WaitTerms } from '../contract/limiter.ts'
+import type { HeldPermit, LimitBackend, UnitAnswer, UnitRequest, WaitTerms } from '../contract/limiter.ts'
 import type { FailMode } from './options.ts'
 import type { LimiterLimits } from './uses.ts'
 
@@ -21,6 +21,8 @@ export interface AccessOptions {
   readonly failMode: (limit: string) => FailMode
   readonly down: (error: unknown) => void
   readonly up: (downUs: number, grantedBlindly: number) => void
+  /** The backend may have taken these permits, and only its answer is missing. */
+  readonly lost: (permits: readonly HeldPermit[]) => void
 }
 
 /** The access to a backend: it defines the limits there, and goes on while the backend cannot be reached. */
@@ -71,6 +73,7 @@ export class Access {
       return await this.call((backend) => this.#asked(backend, requests))
     } catch (error) {
       if (isRefusal(error)) throw error
+      this.#lost(requests)
       return this.#unreached(requests)
     }
   }
@@ -91,6 +94,7 @@ export class Access {
       return answer
     } catch (error) {
       if (isRefusal(error) || terms.signal?.aborted) throw error
+      this.#lost([request])
       return this.#unreached([request])[0] as UnitAnswer
     }
   }
@@ -124,6 +128,12 @@ export class Access {
         await new Promise<void>((resolve) => this.#options.clock.setTimer(resolve, pauseMs))
       }
     }
+  }
+
+  /** Calls the backend once. Units may be refused all the same, so its answer does not tell that it is up. */
+  async once<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+    const backend = (this.#known ??= await this.#backend())
+    return this.#inTime(() => work(backend))
   }
 
   /** Defines limits that were added later. */
@@ -195,6 +205,17 @@ export class Access {
       this.#options.down(error)
     }
     return error
+  }
+
+  #lost(requests: readonly UnitRequest[]): void {
+    const { limits, lost } = this.#options
+    const counted = new Set(limits.definitions().flatMap(({ name, policy }) => (policy.concurrency ? [name] : [])))
+    lost(
+      requests.flatMap(({ permit: id, uses }) => {
+        const of = uses.filter(({ limit }) => counted.has(limit))
+        return of.length > 0 ? [{ id, of }] : []
+      }),
+    )
   }
 
   #unreached(requests: readonly UnitRequest[]): readonly UnitAnswer[] {

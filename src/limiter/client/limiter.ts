@@ -21,6 +21,7 @@ import { Lines } from './lines.ts'
 import type { CheckedOptions } from './options.ts'
 import { GrantedStart, type Permit, type StartOwner } from './permit.ts'
 import { Permits } from './permits.ts'
+import { Returns } from './returns.ts'
 import { LimiterLimits, type Use } from './uses.ts'
 
 const WAITING: AcquireOptions = {}
@@ -34,6 +35,7 @@ export class Limiter {
   readonly #lines: Waits
   readonly #permits: Permits
   readonly #owner: StartOwner
+  readonly #returns: Returns
   readonly #feedback: Feedback
   readonly #events = new EventEmitter()
   readonly #reserved = new Map<string, readonly BucketUse[]>()
@@ -52,17 +54,27 @@ export class Limiter {
       limits,
       failMode,
       down: (error) => this.#events.emit('rate_limit.backend_down', { error }),
-      up: (downUs, granted) => this.#events.emit('rate_limit.backend_up', { downMs: downUs / 1000, granted }),
+      up: (downUs, granted) => {
+        this.#events.emit('rate_limit.backend_up', { downMs: downUs / 1000, granted })
+        void this.#returns.flush()
+      },
+      lost: (permits) => this.#returns.keep(permits),
     })
     const call = <T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> => this.#access.call(work)
     this.#permits = new Permits(clock, leaseUs, (permits) => call((backend) => backend.extend(permits, leaseUs)))
     this.#owner = {
       permits: this.#permits,
       release: async (permit) => {
-        await this.#call((backend) => backend.release([permit]))
-        this.#lines.returned(permit.of)
+        if (await this.#returns.give(permit)) this.#lines.returned(permit.of)
       },
     }
+    this.#returns = new Returns({
+      clock,
+      leaseUs,
+      release: (permits) => this.#call((backend) => backend.release(permits)),
+      releaseOnce: (permits) => this.#access.once((backend) => backend.release(permits)),
+      returned: (buckets) => this.#lines.returned(buckets),
+    })
     this.#feedback = new Feedback({ clock, limits, call, adjusted: (...change) => this.#adjusted(...change) })
     const waits = { clock, limits, maxWaiting, leaseUs, prefix: this.#prefix }
     const { wait, isDown } = { wait: this.#access.wait.bind(this.#access), isDown: () => this.#access.isDown }
@@ -74,8 +86,8 @@ export class Limiter {
         acquire: (requests) => this.#access.acquire(requests),
         acquireNow: (request) => this.#access.acquireNow(request),
         giveBack: (uses, { atUs, permit }) => {
-          const back = uses.map((use) => call((backend) => backend.charge(use, -use.weight, atUs)))
-          if (permit) back.push(call((backend) => backend.release([permit])))
+          const back: Promise<unknown>[] = uses.map((use) => call((each) => each.charge(use, -use.weight, atUs)))
+          if (permit) back.push(this.#returns.give(permit))
           void Promise.allSettled(back).then(() => this.#lines.returned(permit?.of ?? []))
         },
       })
@@ -271,7 +283,8 @@ export class Limiter {
   async #close(): Promise<void> {
     this.#lines.end(closed())
     this.#permits.stop()
-    const permits = this.#permits.all
+    this.#returns.end()
+    const permits = [...this.#permits.all, ...this.#returns.left]
     if (permits.length > 0) await this.#access.call((backend) => backend.release(permits)).catch(() => undefined)
     await this.#access.close()
   }

@@ -6,7 +6,10 @@ import type { Permits } from './permits.ts'
 export interface Permit {
   /** Aborts with `lease.lost` if the backend took its permits back, as after a long pause of this process. */
   readonly signal: AbortSignal
-  /** Returns the permits of limits with `concurrency`. Units over time are spent. A second call does nothing. */
+  /**
+   * Returns the permits of limits with `concurrency`. Units over time are spent. A second call does nothing. While the
+   * backend cannot be reached it resolves, and the limiter tries again until the lease ends.
+   */
   release(): Promise<void>
 }
 
