@@ -666,7 +666,7 @@ class Features {
   #isBehind(head: ModelJob, heads: readonly ModelJob[], uses: readonly UsePlan[], nowUs: number): boolean {
     return heads.some(
       (other) =>
-        (other === head || this.#hasRoom(other.queue)) &&
+        (other === head || head.queue === PLAIN_CODE || this.#hasRoom(other.queue)) &&
         other.uses.some(
           (use) =>
             uses.some((own) => isSame(own, use)) &&
@@ -690,7 +690,10 @@ class Features {
 
   /** Whether a start is within a share of this bucket; null: that cannot be told. */
   #isAssured(job: ModelJob, { limit: common }: UsePlan, nowUs: number): boolean | null {
-    const use = job.uses.find((each) => each.limit.share?.common === common)
+    // Of several shares the first by name counts.
+    const [use] = job.uses
+      .filter((each) => each.limit.share?.common === common)
+      .toSorted((a, b) => (a.limit.name < b.limit.name ? -1 : 1))
     if (!use) return false
     const bucket = this.#bucket(use)
     return bucket.isUncertain ? null : bucket.isAssured(nowUs, unitsOf(job, use))
