@@ -19,7 +19,7 @@ const SHOWN_MS = 14 * 60_000
 const SPEED = Number(process.env.SPEED ?? 5)
 /** The time between two arrivals of work, ms. */
 const ARRIVAL_MS = 2000
-const SETTLED_MS = 1500
+const SETTLED_MS = 1000
 /** The first that keeps a picture within its bytes. */
 const QUALITIES = [82, 72, 62, 52, 42]
 const LARGEST_BYTES = 60_000
@@ -28,15 +28,15 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-pictures-'))
 const clock = hurriedClock((SHOWN_MS * (SPEED - 1)) / SPEED, SPEED)
 const sluice = busyEngine(`sqlite:${join(folder, 'jobs.db')}`, clock)
 await sluice.start()
-await fill(sluice, 2)
+await fill(sluice, 4)
 /** Work arrives in waves, a little more for the first tenant than its budget allows. */
 const arrive = async (wave) => {
   const swell = 1 + Math.sin(wave / 6)
   const calls = TENANTS.flatMap((tenant, n) =>
-    Array.from({ length: n === 0 ? 6 : Math.round(swell * 2.5) }, () => tenant),
+    Array.from({ length: n === 0 ? 6 : Math.round(swell * 5) }, () => tenant),
   )
   for (const tenant of calls) await enqueueSync(tenant, { region: 'eu', tenant })
-  for (let n = 0; n < Math.round(9 * swell); n++)
+  for (let n = 0; n < Math.round(19 * swell); n++)
     await enqueueMail(`${n === 7 ? 'nobody' : 'grace'}+${wave}.${n}@example.com`, 'invoice')
 }
 for (let wave = 0; clock.leftMs() > 0; wave++) {
@@ -58,9 +58,9 @@ await (
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-sluice-request': '1' },
     body: JSON.stringify({
-      action: 'cancel',
-      filter: { task: 'tenant.sync', tag: 'free' },
-      reason: 'they left the free plan',
+      action: 'retry',
+      filter: { state: ['discarded'], task: 'mail.send' },
+      reason: 'the mailboxes are back',
     }),
   })
 ).text()

@@ -39,6 +39,7 @@ export function BulkState({ bulk }: { readonly bulk: Bulk }): ReactElement {
         used={bulk.state === 'done' ? Math.max(1, bulk.total) : bulk.changed}
         max={Math.max(1, bulk.total)}
         label="Progress of the bulk change"
+        isWork
       />
       {bulk.error !== null && <p className="text-bad [overflow-wrap:anywhere]">{bulk.error}</p>}
     </div>

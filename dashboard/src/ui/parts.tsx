@@ -207,18 +207,27 @@ export function Figure({
   )
 }
 
-/** How much of a budget is used; the text beside it says the numbers. */
+/** How much of a budget is used, or how much of some work is done; the text beside it says the numbers. */
 export function Bar({
   used,
   max,
   label,
+  isWork = false,
 }: {
   readonly used: number
   readonly max: number
   readonly label: string
+  /** A full bar is good. */
+  readonly isWork?: boolean
 }): ReactElement {
   const share = max > 0 ? Math.min(1, Math.max(0, used / max)) : 0
-  const colour = share >= 0.999 ? 'bg-(--plot-5)' : share >= 0.8 ? 'bg-(--plot-2)' : 'bg-(--plot-1)'
+  const colour = isWork
+    ? 'bg-(--plot-1)'
+    : share >= 0.999
+      ? 'bg-(--plot-5)'
+      : share >= 0.8
+        ? 'bg-(--plot-2)'
+        : 'bg-(--plot-1)'
   return (
     <div
       role="meter"
