@@ -28,7 +28,7 @@ export interface NewSchedule {
 
 /** A schedule as it is stored. */
 export interface ScheduleRecord extends NewSchedule {
-  /** When the next occurrence is due, by the wall clock; null: the series has ended. */
+  /** When the next occurrence is due, by the wall clock; null: the series is paused or has ended. */
   readonly nextDueMs: number | null
   /** When the last occurrence that became a job was due, wall clock. */
   readonly lastDueMs: number | null
@@ -36,6 +36,7 @@ export interface ScheduleRecord extends NewSchedule {
   readonly lastJob: string | null
   /** Occurrences that became jobs, without those that were skipped while they waited. */
   readonly runs: number
+  readonly paused: boolean
 }
 
 /**

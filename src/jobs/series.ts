@@ -18,7 +18,7 @@ export interface StoredSchedule {
   /** A due time, with the wall clock at that time. */
   readonly anchorUs: number
   readonly anchorWallUs: number
-  /** Null: the series has ended. */
+  /** Null: the series is paused or has ended. */
   nextUs: number | null
   /** Set while missed occurrences, up to this one, wait for the end of the last job. */
   catchUpToUs: number | null
@@ -26,6 +26,8 @@ export interface StoredSchedule {
   /** Wall clock. */
   lastDueUs: number | null
   lastJob: string | null
+  /** Set while the series is paused: when its next occurrence was due. */
+  pausedUs: number | null
 }
 
 /** A due time within the series; null: its runs are used up, or its end has come. */
@@ -79,17 +81,45 @@ export function begin(given: NewSchedule, known: StoredSchedule | null, instant:
     runs: known?.runs ?? 0,
     lastDueUs: known?.lastDueUs ?? null,
     lastJob: known?.lastJob ?? null,
+    pausedUs: null,
   }
+}
+
+/**
+ * Pauses a series that has not ended. Without a next due time no claim fires it: a paused series costs nothing, and
+ * processes of older versions leave it alone too.
+ */
+export function pause(stored: StoredSchedule): void {
+  stored.pausedUs ??= stored.nextUs
+  stored.nextUs = null
+  stored.catchUpToUs = null
+}
+
+/**
+ * Ends a pause. The series continues with its first occurrence from now on, or, if it catches up, with the first one
+ * that it missed.
+ */
+export function resume(stored: StoredSchedule, instant: Instant): void {
+  const { pausedUs } = stored
+  if (pausedUs === null) return
+  const clockUs = clockOf(stored, instant)
+  const isMissed = pausedUs <= clockUs
+  const catchesUp = isMissed && stored.spec.onMissed === 'catchUp'
+  // A later one is computed again: the clock may have gone back since the pause.
+  const nextUs = catchesUp ? pausedUs : firstFrom(stored, isMissed ? clockUs : clockUs + 1)
+  stored.pausedUs = null
+  stored.nextUs = upcoming(stored, nextUs, instant)
 }
 
 /** The public record of a schedule. */
 export function toRecord(stored: StoredSchedule, instant: Instant): ScheduleRecord {
-  const { spec, nextUs, lastDueUs, lastJob, runs } = stored
+  const { spec, nextUs, lastDueUs, lastJob, runs, pausedUs } = stored
   return {
     ...spec,
     nextDueMs: nextUs === null ? null : wallOf(stored, nextUs, instant) / 1000,
     lastDueMs: lastDueUs === null ? null : lastDueUs / 1000,
     lastJob,
     runs,
+    paused: pausedUs !== null,
   }
 }

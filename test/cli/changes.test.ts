@@ -1,4 +1,5 @@
 // The commands that change many things at once, as their users start them: processes of their own on a left store.
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { JobView } from '../../src/engine/api/job-view.ts'
 import { folder, sluice, storeWithSchedules, storeWithWaiting } from './terminal.ts'
@@ -118,5 +119,21 @@ describe('sluice schedules', () => {
     expect(await sluice(['schedules', 'rm', 'daily', '--yes', '--store', url])).toMatchObject({ code: 0 })
     expect(await sluice(['schedules', 'rm', 'daily', '--yes', '--store', url])).toMatchObject({ code: 1 })
     expect((await sluice(['schedules', '--store', url])).out).not.toContain('daily')
+  })
+
+  it('pauses a schedule and ends the pause, and an export carries the pause to another store', async () => {
+    const url = await storeWithSchedules()
+    const paused = await sluice(['schedules', 'pause', 'daily', '--store', url])
+    expect(paused).toMatchObject({ code: 0, out: 'The schedule daily is paused.\n' })
+    expect((await sluice(['schedules', 'daily', '--store', url])).out).toContain('paused')
+    const file = join(folder(), 'paused.ndjson')
+    expect(await sluice(['export', '--to', file, '--store', url])).toMatchObject({ code: 0 })
+    const other = `sqlite:${join(folder(), 'other.db')}`
+    expect(await sluice(['import', file, '--store', other])).toMatchObject({ code: 0 })
+    const shown = await sluice(['schedules', 'daily', '--json', '--store', other])
+    expect(JSON.parse(shown.out)).toMatchObject([{ name: 'daily', state: 'paused', nextAt: null }])
+    const active = await sluice(['schedules', 'resume', 'daily', '--json', '--store', url])
+    expect(JSON.parse(active.out)).toMatchObject({ name: 'daily', state: 'active' })
+    expect(await sluice(['schedules', 'pause', 'dayly', '--store', url])).toMatchObject({ code: 1, out: '' })
   })
 })

@@ -192,6 +192,17 @@ describe.runIf(browser)('an action of the dashboard', () => {
       expect(await sluice.jobs.list({ queue: 'mail' })).toBeDefined()
     })
 
+    it('runs a schedule once more, pauses it and ends the pause', async () => {
+      const { sluice, page, open } = await opened()
+      const state = async (): Promise<string | undefined> => (await sluice.schedules.get('sync acme'))?.state
+      await open('/schedules')
+      await act(page, 'Run sync acme now', {}, 'Run now')
+      await act(page, 'Pause sync acme', {}, 'Pause')
+      await expect.poll(state).toBe('paused')
+      await act(page, 'Resume sync acme', {}, 'Resume')
+      await expect.poll(state).toBe('active')
+    })
+
     it('removes a schedule', async () => {
       const { sluice, page, open } = await opened()
       await open('/schedules')

@@ -42,6 +42,30 @@ describe('a schedule', () => {
     expect(await engine.schedules.list()).toEqual([])
   })
 
+  test('that is paused stays so when another engine registers it again', async () => {
+    const { start, clock } = createEngineHarness()
+    const ping = tick()
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const store = `sqlite:${join(folder, 's.db')}`
+    const engine = await start({ tasks: [ping], store })
+    await engine.schedule(ping, { every: '1m' })
+    expect(await engine.schedules.pause('tick')).toMatchObject({ state: 'paused', nextAt: null })
+    await engine.stop()
+    const again = await start({ tasks: [ping], store })
+    expect(await again.schedule(ping, { every: '1m' })).toMatchObject({ state: 'paused' })
+    await clock.advance('330s')
+    expect(await again.schedules.get('tick')).toMatchObject({ state: 'paused', runs: 0 })
+    expect(await again.schedules.resume('tick')).toMatchObject({ state: 'active' })
+    await clock.advance('1m')
+    expect(await again.schedules.get('tick')).toMatchObject({ runs: 1 })
+    for (const verb of ['pause', 'resume', 'run'] as const) {
+      expect(await again.schedules[verb]('other')).toBeNull()
+      expect(await again.schedules[verb]('\ud800')).toBeNull()
+      await expect(again.schedules[verb](1 as never)).rejects.toMatchObject({ code: 'option.invalid' })
+    }
+  })
+
   test('takes the name of its task, and no input where the task has none', async () => {
     const { start } = createEngineHarness()
     const ping = tick()

@@ -50,7 +50,7 @@ const TABLE: Readonly<Record<string, string>> = {
   operating:
     'pauseQueue resumeQueue retryDeadLetter deleteDeadLetter adminListQueues adminGetQueue admin_pause_queue admin_resume_queue purgeQueue bulk_retry bulk_cancel bulk_delete listJobs adminGetJob adminCancelJob adminRetryJob deadLetterStats adminListDeadLetter adminGetDeadLetter adminRetryDeadLetter adminDeleteDeadLetter',
   'operating all queues':
-    'adminStats tenantStats schedulingStats listPools listWorkers quietWorker deleteWorker monitorOverrideLimit monitorOverrideKey monitorClearLimit monitorClearKey monitorPauseLimit monitorPauseKey monitorResumeLimit monitorResumeKey monitorPenalizeLimit monitorPenalizeKey monitorCancelJob monitorRetryJob monitorDeleteJob monitorPauseQueue monitorResumeQueue monitorBoundQueue monitorDeleteSchedule monitorCancelFlow monitorRetryFlow monitorSignalFlow monitorQuietWorker monitorAudit monitorRunJob monitorChangeJob monitorStartBulk monitorStopBulk',
+    'adminStats tenantStats schedulingStats listPools listWorkers quietWorker deleteWorker monitorOverrideLimit monitorOverrideKey monitorClearLimit monitorClearKey monitorPauseLimit monitorPauseKey monitorResumeLimit monitorResumeKey monitorPenalizeLimit monitorPenalizeKey monitorCancelJob monitorRetryJob monitorDeleteJob monitorPauseQueue monitorResumeQueue monitorBoundQueue monitorDeleteSchedule monitorPauseSchedule monitorResumeSchedule monitorRunSchedule monitorCancelFlow monitorRetryFlow monitorSignalFlow monitorQuietWorker monitorAudit monitorRunJob monitorChangeJob monitorStartBulk monitorStopBulk',
   'operating all tenants': 'metrics',
   'administering a queue': 'configureQueue limitQueue',
   administering: 'putRateLimit deleteRateLimit putPool listAudit',

@@ -41,6 +41,35 @@ describe.each(KINDS)('on $name', (kind) => {
     release()
   })
 
+  test('a schedule is paused, runs once more at a request, and is resumed; each change is on record', async () => {
+    const m = await MonitorHarness.open({ store: kind.create(), tasks: [tick] })
+    await m.sluice.schedule(tick, undefined, { every: '10s', name: 'often' })
+    const put = (verb: string): Promise<{ status: number; body: Json }> =>
+      m.send('PUT', `/schedules/often/${verb}`, { reason: 'a test' })
+    expect(await put('pause')).toMatchObject({ status: 200, body: { state: 'paused', nextAt: null, next: [] } })
+    await m.clock.advance('25s')
+    expect(await m.get('/schedules/often')).toMatchObject({ state: 'paused', runs: 0, missed: [] })
+    const ran = await m.send('POST', '/schedules/often/run')
+    expect(ran.status).toBe(201)
+    await m.clock.advance('1s')
+    expect(await m.sluice.jobs.get(ran.body['id'] as string)).toMatchObject({ task: 'tick', state: 'completed' })
+    expect(await put('resume')).toMatchObject({ status: 200, body: { state: 'active', runs: 0 } })
+    await m.clock.advance('10s')
+    expect(await m.get('/schedules/often')).toMatchObject({ state: 'active', runs: 1 })
+    for (const [method, verb] of [
+      ['PUT', 'pause'],
+      ['PUT', 'resume'],
+      ['POST', 'run'],
+    ] as const)
+      expect((await m.send(method, `/schedules/other/${verb}`)).status).toBe(404)
+    const { entries } = (await m.get('/audit')) as { entries: { action: string }[] }
+    expect(entries.map(({ action }) => action)).toEqual([
+      'monitorResumeSchedule',
+      'monitorRunSchedule',
+      'monitorPauseSchedule',
+    ])
+  })
+
   test('a schedule has its next due times, and those that passed without a job', async () => {
     const store = kind.create()
     const m = await MonitorHarness.open({ store, tasks: [tick] })

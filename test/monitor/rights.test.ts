@@ -139,6 +139,8 @@ describe('a tenant', () => {
       ['PUT', `/limits/${odd('beta/crm')}/resume`],
       ['PUT', `/queues/${odd('beta/mail')}/pause`],
       ['POST', `/jobs/${id}/cancel`],
+      ['PUT', `/schedules/${odd('beta/nightly')}/pause`],
+      ['POST', `/schedules/${odd('beta/nightly')}/run`],
       ['DELETE', `/schedules/${odd('beta/nightly')}`],
     ] as const)
       expect([path, (await d.send(method, `/monitor/v1${path}`, undefined, as('acme'))).status]).toEqual([path, 404])

@@ -130,6 +130,18 @@ export interface paths {
         /** End and delete a schedule. An occurrence that waits or runs goes on. */
         readonly delete: operations["monitorDeleteSchedule"];
     };
+    readonly "/schedules/{name}/pause": {
+        /** Make no further jobs of a schedule until it is resumed. An occurrence that waits or runs goes on. */
+        readonly put: operations["monitorPauseSchedule"];
+    };
+    readonly "/schedules/{name}/resume": {
+        /** End a pause. Occurrences that were due meanwhile are skipped, or caught up with as onMissed says. */
+        readonly put: operations["monitorResumeSchedule"];
+    };
+    readonly "/schedules/{name}/run": {
+        /** Store one job of a schedule now, under its limits. It counts as no run, and the due times stay. */
+        readonly post: operations["monitorRunSchedule"];
+    };
     readonly "/flows": {
         /** List flows, newest first. Go on while a page has a cursor. */
         readonly get: operations["monitorFlows"];
@@ -409,7 +421,7 @@ export interface components {
             /** @enum {string} */
             readonly onMissed: "skip" | "catchUp";
             /** @enum {string} */
-            readonly state: "active" | "completed";
+            readonly state: "active" | "paused" | "completed";
             readonly nextAt: string | null;
             readonly lastAt: string | null;
             readonly lastJob: string | null;
@@ -1490,6 +1502,78 @@ export interface operations {
                 content: {
                     readonly "application/json": {
                         readonly deleted: boolean;
+                    };
+                };
+            };
+        };
+    };
+    readonly monitorPauseSchedule: {
+        readonly parameters: {
+            readonly path: {
+                readonly name: string;
+            };
+        };
+        readonly requestBody?: {
+            readonly content: {
+                readonly "application/json": {
+                    /** @description Why: kept in the record of changes. */
+                    readonly reason?: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description Make no further jobs of a schedule until it is resumed. An occurrence that waits or runs goes on. */
+            readonly 200: {
+                content: {
+                    readonly "application/json": components["schemas"]["MonitorSchedule"];
+                };
+            };
+        };
+    };
+    readonly monitorResumeSchedule: {
+        readonly parameters: {
+            readonly path: {
+                readonly name: string;
+            };
+        };
+        readonly requestBody?: {
+            readonly content: {
+                readonly "application/json": {
+                    /** @description Why: kept in the record of changes. */
+                    readonly reason?: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description End a pause. Occurrences that were due meanwhile are skipped, or caught up with as onMissed says. */
+            readonly 200: {
+                content: {
+                    readonly "application/json": components["schemas"]["MonitorSchedule"];
+                };
+            };
+        };
+    };
+    readonly monitorRunSchedule: {
+        readonly parameters: {
+            readonly path: {
+                readonly name: string;
+            };
+        };
+        readonly requestBody?: {
+            readonly content: {
+                readonly "application/json": {
+                    /** @description Why: kept in the record of changes. */
+                    readonly reason?: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description Store one job of a schedule now, under its limits. It counts as no run, and the due times stay. */
+            readonly 201: {
+                content: {
+                    readonly "application/json": {
+                        /** @description The id of the job. */
+                        readonly id: string;
                     };
                 };
             };

@@ -28,6 +28,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
           {name}
         </Link>
         {state === 'completed' && <Badge>ended</Badge>}
+        {state === 'paused' && <Badge tone="warn">paused</Badge>}
         {missed.length > 0 && <Badge tone="warn">{missedWords(missed)}</Badge>}
       </span>
     ),
@@ -46,9 +47,9 @@ const COLUMNS: readonly Column<Schedule>[] = [
   {
     id: 'next',
     head: 'Next',
-    cell: ({ next, nextAt }) => (
+    cell: ({ next, nextAt, state }) => (
       <span>
-        <CountDown at={nextAt} none="ended" />
+        <CountDown at={nextAt} none={state === 'paused' ? 'paused' : 'ended'} />
         <span className="text-xs text-faint max-sm:hidden">
           {next.slice(1, 2).map((at) => (
             <span key={at}>
@@ -81,6 +82,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
     cell: (schedule) => (
       <span className="inline-flex justify-end gap-1">
         <Occurrences schedule={schedule} />
+        <Changes schedule={schedule} />
         <Act
           kind="quiet"
           className="h-8"
@@ -100,10 +102,54 @@ const COLUMNS: readonly Column<Schedule>[] = [
   },
 ]
 
+/** Buttons that run a schedule once more, and stop it for a while. */
+function Changes({ schedule: { name, state, onMissed } }: { readonly schedule: Schedule }): ReactElement {
+  const params = { name }
+  return (
+    <>
+      <Act
+        kind="quiet"
+        className="h-8"
+        label="Run now"
+        aria-label={`Run ${name} now`}
+        title={`Run ${name} now`}
+        what="One more job is stored, under the limits of the schedule. Its due times stay."
+        change={(reason) => ({ method: 'POST', path: '/schedules/{name}/run', params, body: why(reason) })}
+      />
+      {state === 'active' && (
+        <Act
+          kind="quiet"
+          className="h-8"
+          label="Pause"
+          aria-label={`Pause ${name}`}
+          title={`Pause ${name}`}
+          what="No further occurrence becomes a job, also after a restart. What waits or runs goes on."
+          change={(reason) => ({ method: 'PUT', path: '/schedules/{name}/pause', params, body: why(reason) })}
+        />
+      )}
+      {state === 'paused' && (
+        <Act
+          kind="quiet"
+          className="h-8"
+          label="Resume"
+          aria-label={`Resume ${name}`}
+          title={`Resume ${name}`}
+          what={
+            onMissed === 'catchUp'
+              ? 'Occurrences become jobs again. It catches up with those that were due meanwhile.'
+              : 'Occurrences become jobs again. Those that were due meanwhile are skipped.'
+          }
+          change={(reason) => ({ method: 'PUT', path: '/schedules/{name}/resume', params, body: why(reason) })}
+        />
+      )}
+    </>
+  )
+}
+
 /** A button that shows the next occurrences, the missed ones, and what each carries. */
 function Occurrences({ schedule }: { readonly schedule: Schedule }): ReactElement {
   const [open, setOpen] = useState(false)
-  const { name, task, queue, next, missed, onMissed, overlap, until, maxRuns, input } = schedule
+  const { name, state, task, queue, next, missed, onMissed, overlap, until, maxRuns, input } = schedule
   const facts: (readonly [string, ReactElement | string])[] = [
     ['Task', task],
     ['Queue', queue],
@@ -122,7 +168,7 @@ function Occurrences({ schedule }: { readonly schedule: Schedule }): ReactElemen
           <section className="grid gap-1.5">
             <h3 className="font-medium">Next</h3>
             {next.length === 0 ? (
-              <p className="text-soft">None: the series has ended.</p>
+              <p className="text-soft">{state === 'paused' ? 'None: it is paused.' : 'None: the series has ended.'}</p>
             ) : (
               <ol className="grid gap-1">
                 {next.map((at) => (

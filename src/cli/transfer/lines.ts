@@ -56,6 +56,7 @@ const ScheduleLine = z.strictObject({
   maxRuns: Count.nullable().default(null),
   overlap: z.enum(['skip', 'allow']),
   onMissed: z.enum(['skip', 'catchUp']),
+  paused: z.boolean().default(false),
   job: z.strictObject(JobFields),
 })
 const LimitLine = z.strictObject({
@@ -81,7 +82,7 @@ export interface WrittenLine {
 /** A line as a store takes it. */
 export type ReadLine =
   | { readonly kind: 'limit'; readonly limit: LimitDefinition }
-  | { readonly kind: 'schedule'; readonly schedule: NewSchedule }
+  | { readonly kind: 'schedule'; readonly schedule: NewSchedule; readonly paused: boolean }
   | { readonly kind: 'job'; readonly job: NewJob }
 
 /** Reads one line. @throws {SluiceError} `cli.usage`, which names the line and what is wrong with it */
@@ -114,12 +115,13 @@ export function bad(number: number, why: string): SluiceError {
 function converted(line: z.output<typeof Line>): ReadLine {
   if (line.kind === 'job') return { kind: 'job', job: jobOf(line) }
   if (line.kind === 'limit') return { kind: 'limit', limit: limitOf(line) }
-  const { kind: _, job, until, recurrence, ...rest } = line
+  const { kind: _, job, until, recurrence, paused, ...rest } = line
   const known = recurrence as unknown as NewSchedule['recurrence']
   // It throws for a cron or a distance that no engine can compute.
   firstDueUs(known, 0, 0)
   return {
     kind: 'schedule',
+    paused,
     schedule: {
       ...rest,
       recurrence: known,

@@ -57,7 +57,7 @@ export async function importLines(
   { duplicates, dryRun, onProgress }: ImportOptions,
 ): Promise<Imported> {
   const limits = lines.flatMap((line) => (line.kind === 'limit' ? [line.limit] : []))
-  const schedules = lines.flatMap((line) => (line.kind === 'schedule' ? [line.schedule] : []))
+  const schedules = lines.flatMap((line) => (line.kind === 'schedule' ? [line] : []))
   const jobs = lines.flatMap((line) => (line.kind === 'job' ? [line] : [])).toReversed()
   const known = new Set([...limits, ...(await store.limits())].map(({ name }) => name))
   for (const line of lines) checkLimits(line, known)
@@ -67,7 +67,10 @@ export async function importLines(
   const done: Imported = { limits: limits.length, schedules: schedules.length, jobs: 0, skipped: held.length }
   if (dryRun) return { ...done, jobs: fresh.length }
   if (limits.length > 0) await store.define(limits)
-  for (const schedule of schedules) await store.schedule(schedule)
+  for (const { schedule, paused } of schedules) {
+    await store.schedule(schedule)
+    if (paused) await store.pauseSchedule(schedule.name, true)
+  }
   for (let from = 0; from < fresh.length; from += AT_ONCE) {
     const stored = await pushed(store, fresh.slice(from, from + AT_ONCE), duplicates)
     done.jobs += stored.jobs

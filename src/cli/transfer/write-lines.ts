@@ -27,9 +27,10 @@ export async function writeLines(store: Store, write: (line: WrittenLine) => Pro
     await write({ kind: 'limit', name, version, policy })
     done.limits++
   }
-  for (const { name, recurrence, immediately, untilMs, maxRuns, overlap, onMissed, job } of await store.schedules()) {
+  for (const schedule of await store.schedules()) {
+    const { name, recurrence, immediately, untilMs, maxRuns, overlap, onMissed, paused, job } = schedule
     const until = timeOf(untilMs)
-    const known = { name, recurrence: { ...recurrence }, immediately, until, maxRuns, overlap, onMissed }
+    const known = { name, recurrence: { ...recurrence }, immediately, until, maxRuns, overlap, onMissed, paused }
     await write({ kind: 'schedule', ...known, job: { ...plainOf(job), ...(job.terms && termsOf(job.terms)) } })
     done.schedules++
   }

@@ -11,6 +11,9 @@ import type { ServedQueues } from '../define/served-queues.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type ScheduleOptions, slowerLimit, toSchedule } from '../define/schedule.ts'
 
+/** The state of a schedule. */
+export type ScheduleState = 'active' | 'paused' | 'completed'
+
 /** A registered schedule. */
 export interface ScheduleView {
   readonly name: string
@@ -27,8 +30,8 @@ export interface ScheduleView {
   readonly overlap: Overlap
   readonly onMissed: OnMissed
   /** `completed`: the series has ended, by `until` or `maxRuns`. */
-  readonly state: 'active' | 'completed'
-  /** The next due time; null: the series has ended. */
+  readonly state: ScheduleState
+  /** The next due time; null: the series is paused or has ended. */
   readonly nextAt: Date | null
   /** The due time of the last occurrence that became a job. */
   readonly lastAt: Date | null
@@ -44,9 +47,10 @@ interface Hooks {
   readonly limits: LimitRegistry
   readonly wakeup: Wakeup
   readonly servedQueues: ServedQueues
+  readonly calls: { newId(): string }
 }
 
-/** Schedules: list, read, remove. */
+/** Schedules: list, read, pause, resume, run now, remove. */
 export class SchedulesApi {
   readonly #hooks: Hooks
   /** The inputs of schedules without a name. */
@@ -76,6 +80,49 @@ export class SchedulesApi {
     const removed = isStorable(name) && (await (await this.#hooks.store()).unschedule(name))
     if (removed) this.#hooks.wakeup.notify('schedule')
     return removed
+  }
+
+  /**
+   * Pauses a schedule: no occurrence becomes a job until `resume`, also after a restart that registers it again. Jobs
+   * that wait or run continue. A series that has ended stays `completed`.
+   * @returns the schedule; null: none has that name
+   */
+  pause(name: string): Promise<ScheduleView | null> {
+    return this.#setPaused(name, true, 'schedules.pause: the name')
+  }
+
+  /**
+   * Ends a pause. Occurrences that were due meanwhile are skipped; a schedule with `onMissed: 'catchUp'` runs the latest
+   * 1,000 of them.
+   * @returns the schedule; null: none has that name
+   */
+  resume(name: string): Promise<ScheduleView | null> {
+    return this.#setPaused(name, false, 'schedules.resume: the name')
+  }
+
+  async #setPaused(name: string, paused: boolean, what: string): Promise<ScheduleView | null> {
+    checkText(name, what)
+    const found = isStorable(name) ? await (await this.#hooks.store()).pauseSchedule(name, paused) : null
+    if (found) this.#hooks.wakeup.notify('schedule')
+    return found && toView(found)
+  }
+
+  /**
+   * Stores one job of a schedule now, paused or ended ones included. It counts as no run, and the due times stay. The
+   * job needs the limits of the schedule's jobs.
+   * @returns the id of the job; null: no schedule has that name
+   */
+  async run(name: string): Promise<string | null> {
+    checkText(name, 'schedules.run: the name')
+    const store = await this.#hooks.store()
+    const found = (await store.schedules()).find((each) => each.name === name)
+    if (!found) return null
+    const id = this.#hooks.calls.newId()
+    const job: NewJob = { ...found.job, id, runAtMs: null, expiresAtMs: null, unique: null }
+    await store.enqueue([job])
+    this.#hooks.servedQueues.enqueued([job])
+    this.#hooks.wakeup.notify('work')
+    return id
   }
 
   /** Registers a schedule of such jobs, for `sluice.schedule`. */
@@ -116,7 +163,8 @@ export class SchedulesApi {
 }
 
 function toView(record: ScheduleRecord): ScheduleView {
-  const { name, recurrence, job, untilMs, maxRuns, overlap, onMissed, nextDueMs, lastDueMs, lastJob, runs } = record
+  const { name, recurrence, job, untilMs, maxRuns, overlap, onMissed, nextDueMs, lastDueMs, lastJob, runs, paused } =
+    record
   const date = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
   return {
     name,
@@ -130,7 +178,7 @@ function toView(record: ScheduleRecord): ScheduleView {
     maxRuns,
     overlap,
     onMissed,
-    state: nextDueMs === null ? 'completed' : 'active',
+    state: paused ? 'paused' : nextDueMs === null ? 'completed' : 'active',
     nextAt: date(nextDueMs),
     lastAt: date(lastDueMs),
     lastJob,

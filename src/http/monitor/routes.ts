@@ -16,7 +16,7 @@ import { getLimit, listLimits } from './limits.ts'
 import { me } from './me.ts'
 import { overview } from './overview.ts'
 import * as queues from './queues.ts'
-import { deleteSchedule, getSchedule, listSchedules } from './schedules.ts'
+import * as schedules from './schedules.ts'
 import { streamChanges } from './stream.ts'
 import { whatIf } from './what-if.ts'
 import { listWorkers, quietWorker } from './workers.ts'
@@ -46,9 +46,12 @@ export const MONITOR_ROUTES: readonly Operation[] = [
   queues.pauseQueue,
   queues.resumeQueue,
   queues.boundQueue,
-  listSchedules,
-  getSchedule,
-  deleteSchedule,
+  schedules.listSchedules,
+  schedules.getSchedule,
+  schedules.pauseSchedule,
+  schedules.resumeSchedule,
+  schedules.runSchedule,
+  schedules.deleteSchedule,
   flows.listFlows,
   flows.getFlow,
   flows.explainFlow,

@@ -3,7 +3,7 @@ import type { ScheduleView } from '../../engine/api/schedules.ts'
 import { firstDueUs, recurrenceOf } from '../../jobs/recurrence.ts'
 import type { Call, Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
-import { monitorOperation, Name, Time, timeOf, TimeOrNull, WhyQuery } from './monitor-operation.ts'
+import { monitorOperation, Name, Time, timeOf, TimeOrNull, Why, WhyQuery } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
@@ -23,7 +23,7 @@ const ScheduleJson = z.object({
   maxRuns: z.number().nullable(),
   overlap: z.enum(['skip', 'allow']),
   onMissed: z.enum(['skip', 'catchUp']),
-  state: z.enum(['active', 'completed']),
+  state: z.enum(['active', 'paused', 'completed']),
   nextAt: TimeOrNull,
   lastAt: TimeOrNull,
   lastJob: z.string().nullable(),
@@ -59,6 +59,56 @@ export const getSchedule: Operation = monitorOperation({
   params: OfSchedule,
   answer: ScheduleJson,
   run: async (call) => scheduleJson(call, await named(call)),
+})
+
+const pauseAt = (verb: 'pause' | 'resume', name: string, summary: string): Operation =>
+  monitorOperation({
+    method: 'PUT',
+    path: `/schedules/:name/${verb}`,
+    name,
+    summary,
+    params: OfSchedule,
+    body: Why,
+    answer: ScheduleJson,
+    async run(call) {
+      const { name } = await named(call)
+      const changed = await call.server.sluice.schedules[verb](name)
+      if (!changed) throw notFound('schedule', call.params.name)
+      return scheduleJson(call, changed)
+    },
+  })
+
+/** Stops further occurrences of a schedule. */
+export const pauseSchedule: Operation = pauseAt(
+  'pause',
+  'monitorPauseSchedule',
+  'Make no further jobs of a schedule until it is resumed. An occurrence that waits or runs goes on.',
+)
+
+/** Lets a schedule continue. */
+export const resumeSchedule: Operation = pauseAt(
+  'resume',
+  'monitorResumeSchedule',
+  'End a pause. Occurrences that were due meanwhile are skipped, or caught up with as onMissed says.',
+)
+
+/** Stores one job of a schedule. */
+export const runSchedule: Operation = monitorOperation({
+  method: 'POST',
+  path: '/schedules/:name/run',
+  name: 'monitorRunSchedule',
+  summary: 'Store one job of a schedule now, under its limits. It counts as no run, and the due times stay.',
+  params: OfSchedule,
+  body: Why,
+  status: 201,
+  answer: z.object({ id: z.string().meta({ description: 'The id of the job.' }) }),
+  async run(call) {
+    const { name } = await named(call)
+    const id = await call.server.sluice.schedules.run(name)
+    if (id === null) throw notFound('schedule', call.params.name)
+    call.server.remote.notify()
+    return { id }
+  },
 })
 
 /** Deletes a schedule. */
@@ -114,7 +164,7 @@ function nextTimes(schedule: ScheduleView): string[] {
 /** Nothing is known of the time before the first job. */
 function missedTimes(schedule: ScheduleView, nowMs: number): string[] {
   const { lastAt, until, state } = schedule
-  if (!lastAt || state === 'completed') return []
+  if (!lastAt || state !== 'active') return []
   const before = Math.min(nowMs, schedule.nextAt?.getTime() ?? nowMs, until?.getTime() ?? Infinity)
   return timesAfter(schedule, lastAt, MISSED_AT_MOST)
     .filter((ms) => ms < before)

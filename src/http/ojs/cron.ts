@@ -189,7 +189,7 @@ function cronJson(record: ScheduleRecord): Record<string, unknown> {
     timezone: recurrence.kind === 'cron' ? recurrence.timezone : undefined,
     overlap_policy: cron?.overlap ?? record.overlap,
     enabled: nextDueMs !== null,
-    status: nextDueMs === null ? 'completed' : 'active',
+    status: record.paused ? 'paused' : nextDueMs === null ? 'completed' : 'active',
     type: job.task,
     args,
     meta,

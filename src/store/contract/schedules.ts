@@ -13,6 +13,12 @@ export interface Schedules {
   schedule(schedule: NewSchedule): Promise<Scheduled>
   /** Every schedule by name, with ended ones. */
   schedules(): Promise<ScheduleRecord[]>
+  /**
+   * Pauses a schedule, or ends its pause. Registering it again changes neither. Occurrences that are due meanwhile become
+   * no jobs, unless it catches up after its pause. A series that has ended stays as it is. Null: no schedule has that
+   * name.
+   */
+  pauseSchedule(name: string, paused: boolean): Promise<ScheduleRecord | null>
   /** Deletes a schedule; its waiting and running occurrences stay. False: no schedule has that name. */
   unschedule(name: string): Promise<boolean>
 }

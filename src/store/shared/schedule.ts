@@ -4,7 +4,17 @@ import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import type { Scheduled } from '../contract/schedules.ts'
 import { column, columns } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
-import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from '../../jobs/series.ts'
+import {
+  begin,
+  clockOf,
+  firstFrom,
+  type Instant,
+  pause,
+  resume,
+  type StoredSchedule,
+  toRecord,
+  upcoming,
+} from '../../jobs/series.ts'
 import { isSchedule } from './set-aside.ts'
 import { type Access, all, get, now, run, type SqlValue } from './sql.ts'
 
@@ -17,14 +27,17 @@ const SCHEDULE = columns({
   runs: column<number>(),
   lastDueUs: column<number | null>('last_due'),
   lastJob: column<string | null>('last_job'),
+  pausedUs: column<number | null>('paused'),
 })
 
 const SELECT = `SELECT ${SCHEDULE.list} FROM sluice.schedules`
-const UPSERT = `INSERT INTO sluice.schedules (name, spec, wall, anchor, anchor_wall, next_at) VALUES ($1, $2, $3, $4, $5, $6)
+const UPSERT = `INSERT INTO sluice.schedules (name, spec, wall, anchor, anchor_wall, next_at, paused)
+  VALUES ($1, $2, $3, $4, $5, $6, $7)
   ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, wall = excluded.wall, anchor = excluded.anchor,
-  anchor_wall = excluded.anchor_wall, next_at = excluded.next_at, catch_up_to = NULL`
-const SAVE = `UPDATE sluice.schedules SET next_at = $1, catch_up_to = $2, runs = $3, last_due = $4, last_job = $5
-  WHERE name = $6`
+  anchor_wall = excluded.anchor_wall, next_at = excluded.next_at, paused = excluded.paused,
+  catch_up_to = NULL`
+const SAVE = `UPDATE sluice.schedules SET next_at = $1, catch_up_to = $2, runs = $3, last_due = $4, last_job = $5,
+  paused = $6 WHERE name = $7`
 
 /** Registers a schedule. */
 export function* schedule(access: Access, given: NewSchedule): Reading<Scheduled> {
@@ -32,10 +45,10 @@ export function* schedule(access: Access, given: NewSchedule): Reading<Scheduled
   const known = yield* find(access, name)
   const { planned, answer } = register(given, known, yield* now(access))
   if (!planned) return answer
-  const { anchorUs, anchorWallUs, nextUs } = planned
+  const { anchorUs, anchorWallUs, nextUs, pausedUs } = planned
   access.unreadable.delete(name)
   const wall = recurrence.kind === 'cron'
-  yield* run(access.db, UPSERT, name, JSON.stringify(given), wall, anchorUs, anchorWallUs, nextUs)
+  yield* run(access.db, UPSERT, name, JSON.stringify(given), wall, anchorUs, anchorWallUs, nextUs, pausedUs)
   return answer
 }
 
@@ -52,6 +65,19 @@ export function* unschedule({ db, lockSchedules }: Access, name: string): Readin
   return (yield* run(db, 'DELETE FROM sluice.schedules WHERE name = $1', name)) > 0
 }
 
+/** Pauses a schedule, or ends its pause. */
+export function* pauseSchedule(access: Access, name: string, paused: boolean): Reading<ScheduleRecord | null> {
+  const stored = yield* find(access, name)
+  if (!stored) return null
+  const instant = yield* now(access)
+  if (paused) pause(stored)
+  // Another process may know the time zone, and finds the next occurrence from the missed one on.
+  else if (isReadable(access.unreadable, stored)) resume(stored, instant)
+  else if (stored.pausedUs !== null) Object.assign(stored, { nextUs: stored.pausedUs, pausedUs: null })
+  yield* saveSchedule(access, stored)
+  return toRecord(stored, instant)
+}
+
 /** The schedules that match a condition. @throws SyntaxError so that the store sets an unreadable row aside */
 export function* schedulesWhere({ db }: Access, where: string, ...values: SqlValue[]): Reading<StoredSchedule[]> {
   return (yield* all(db, `${SELECT} WHERE ${where}`, ...values)).map(storedIn)
@@ -59,8 +85,8 @@ export function* schedulesWhere({ db }: Access, where: string, ...values: SqlVal
 
 /** Writes the progress of a series. */
 export function saveSchedule({ db }: Access, stored: StoredSchedule): Reading<number> {
-  const { spec, nextUs, catchUpToUs, runs, lastDueUs, lastJob } = stored
-  return run(db, SAVE, nextUs, catchUpToUs, runs, lastDueUs, lastJob, spec.name)
+  const { spec, nextUs, catchUpToUs, runs, lastDueUs, lastJob, pausedUs } = stored
+  return run(db, SAVE, nextUs, catchUpToUs, runs, lastDueUs, lastJob, pausedUs, spec.name)
 }
 
 function* find({ db, lockSchedules }: Access, name: string): Reading<StoredSchedule | null> {
@@ -80,7 +106,7 @@ function storedIn(row: readonly unknown[]): StoredSchedule {
 
 /**
  * The result of registering a schedule. A changed one keeps its count of runs, and keeps its grid unless the change
- * affects it.
+ * affects it. A paused one stays paused, since every start of an engine registers its schedules again.
  */
 function register(
   given: NewSchedule,
@@ -91,7 +117,10 @@ function register(
     return { planned: null, answer: { kind: 'unchanged', schedule: toRecord(known, instant) } }
   const sameGrid = known && JSON.stringify(known.spec.recurrence) === JSON.stringify(given.recurrence)
   const planned = sameGrid ? { ...known, spec: given, catchUpToUs: null } : begin(given, known, instant)
-  planned.nextUs = upcoming(planned, planned.nextUs ?? firstFrom(planned, clockOf(planned, instant)), instant)
+  const nextUs = planned.pausedUs ?? planned.nextUs ?? firstFrom(planned, clockOf(planned, instant))
+  planned.nextUs = upcoming(planned, nextUs, instant)
+  planned.pausedUs = null
+  if (known && known.pausedUs !== null) pause(planned)
   return { planned, answer: { kind: known ? 'updated' : 'created', schedule: toRecord(planned, instant) } }
 }
 
@@ -125,7 +154,7 @@ export function* skipOccurrence(
   const clockUs = clockOf(schedule, instant)
   const fromUs = resumeUs === null ? clockUs : Math.max(clockUs, clockUs + resumeUs - instant.nowUs)
   schedule.runs = Math.max(0, schedule.runs - 1)
-  if (isReadable(access.unreadable, schedule)) {
+  if (schedule.pausedUs === null && isReadable(access.unreadable, schedule)) {
     if (schedule.nextUs === null || (schedule.nextUs < fromUs && resumeUs !== null))
       schedule.nextUs = upcoming(schedule, firstFrom(schedule, fromUs), instant)
     // Exhausted limits end the catching up with missed occurrences.

@@ -32,7 +32,7 @@ import {
 import type { Reading } from './reading.ts'
 import { retime } from './retime.ts'
 import { activate, retry } from './retry.ts'
-import { schedule, schedules, unschedule } from './schedule.ts'
+import { pauseSchedule, schedule, schedules, unschedule } from './schedule.ts'
 import { readSeries, rollSeries, writeSeries } from './series.ts'
 import type { Access } from './sql.ts'
 import { flows, getFlow } from './stored-flows.ts'
@@ -132,6 +132,7 @@ export abstract class SharedVerbs {
 
   schedule: Store['schedule'] = this.#verb('change', schedule)
   schedules: Store['schedules'] = this.#verb('read', schedules)
+  pauseSchedule: Store['pauseSchedule'] = this.#verb('change', pauseSchedule)
   unschedule: Store['unschedule'] = this.#verb('change', unschedule)
 
   queues: Store['queues'] = this.#verb('read', queues)

@@ -22,6 +22,7 @@ export function schedules(backend: StoreBackend): void {
   describe('registering', () => registering(backend))
   describe('due times', () => dueTimes(backend))
   describe('missed occurrences', () => missed(backend))
+  describe('a pause', () => pausing(backend))
   describe('limits of an occurrence', () => limited(backend))
   if (backend.reopen) describe('several stores on one storage', () => shared(backend))
 }
@@ -118,6 +119,7 @@ function registering(backend: StoreBackend): void {
       lastDueMs: null,
       lastJob: null,
       runs: 0,
+      paused: false,
     })
   })
 
@@ -399,6 +401,96 @@ function missed(backend: StoreBackend): void {
     const spec = await absence(w, 0, 190_000)
     expect(await claimNews(w, 190_000, spec)).toEqual(['s!60000', 's!120000', 's!180000'])
     expect(await next(w, 's')).toBe(240_000)
+  })
+}
+
+function pausing(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
+
+  test('no occurrence becomes a job; after it, those that were due are skipped', async () => {
+    const w = harness()
+    await register(w, 's')
+    expect(await runs(w, 1000)).toEqual(['s@1000'])
+    expect(await w.store.pauseSchedule('s', true)).toMatchObject({ paused: true, nextDueMs: null, runs: 1 })
+    expect(await claimNews(w, 4500)).toEqual([])
+    expect((await w.claim()).nextFireUs).toBeNull()
+    expect(await w.store.pauseSchedule('s', false)).toEqual(await stored(w, 's'))
+    expect([(await stored(w, 's')).paused, await next(w, 's')]).toEqual([false, 5000])
+    expect(await runs(w, 4600, 5000, 6000)).toEqual(['s@5000', 's@6000'])
+  })
+
+  test('a pause that no due time falls into changes nothing, and a second one neither', async () => {
+    const w = harness()
+    await register(w, 's')
+    for (const paused of [false, true, true, false, false]) await w.store.pauseSchedule('s', paused)
+    expect(await next(w, 's')).toBe(1000)
+    expect(await runs(w, 1000)).toEqual(['s@1000'])
+  })
+
+  test('an occurrence that is due at its end is not skipped', async () => {
+    const w = harness()
+    await register(w, 's')
+    await w.store.pauseSchedule('s', true)
+    w.at(3000)
+    await w.store.pauseSchedule('s', false)
+    expect(await claimNews(w, 3000)).toEqual(['s!3000'])
+  })
+
+  test('a cron goes on with the calendar', async () => {
+    const w = harness()
+    await register(w, 's', { cron: '* * * * *' })
+    await w.store.pauseSchedule('s', true)
+    expect(await claimNews(w, 190_000)).toEqual([])
+    await w.store.pauseSchedule('s', false)
+    expect(await claimNews(w, 239_000)).toEqual([])
+    expect(await claimNews(w, 240_000)).toEqual(['s!240000'])
+  })
+
+  test('catchUp: what was due meanwhile is caught up with', async () => {
+    const w = harness()
+    await register(w, 's', { onMissed: 'catchUp', overlap: 'allow' })
+    await w.store.pauseSchedule('s', true)
+    expect(await claimNews(w, 3500)).toEqual([])
+    await w.store.pauseSchedule('s', false)
+    expect(await claimNews(w, 3500)).toEqual(['s!1000', 's!2000', 's!3000'])
+    expect(await next(w, 's')).toBe(4000)
+  })
+
+  test('it survives a registration, of the same content and of other content', async () => {
+    const w = harness()
+    await register(w, 's')
+    await w.store.pauseSchedule('s', true)
+    expect(await register(w, 's')).toMatchObject({ kind: 'unchanged', schedule: { paused: true } })
+    expect(await register(w, 's', { input: '1' })).toMatchObject({ kind: 'updated', schedule: { paused: true } })
+    expect(await register(w, 's', { input: '1', every: 700 })).toMatchObject({ schedule: { paused: true } })
+    expect(await claimNews(w, 2000)).toEqual([])
+    await w.store.pauseSchedule('s', false)
+    expect(await claimNews(w, 2100)).toEqual(['s!2100'])
+  })
+
+  test('a job that waits and comes too late does not end it', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '2s' } })
+    await register(w, 's', { limits: ['r'] })
+    w.at(1000)
+    await w.claim({ slots: 0 })
+    await w.store.pauseSchedule('s', true)
+    await w.store.penalize('r', '', w.us(7500))
+    w.at(1100)
+    expect((await w.claim()).rejected).toHaveLength(1)
+    expect(await stored(w, 's')).toMatchObject({ paused: true, nextDueMs: null, runs: 0 })
+  })
+
+  test('its end may come meanwhile; an ended series is not paused, and neither is one that is not there', async () => {
+    const w = harness()
+    await register(w, 's', { until: 2500 })
+    await w.store.pauseSchedule('s', true)
+    w.at(3000)
+    const ended = { paused: false, nextDueMs: null }
+    expect(await w.store.pauseSchedule('s', false)).toMatchObject(ended)
+    expect(await w.store.pauseSchedule('s', true)).toMatchObject(ended)
+    expect(await w.store.pauseSchedule('other', true)).toBeNull()
+    expect(await claimNews(w, 4000)).toEqual([])
   })
 }
 

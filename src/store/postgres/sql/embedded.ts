@@ -61,6 +61,8 @@ export const MIGRATIONS: readonly string[] = [
   "CREATE TABLE sluice.job_logs (job uuid PRIMARY KEY, lines text NOT NULL);\n\nCREATE FUNCTION sluice.drop_logs() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET jit = off SET plan_cache_mode = force_generic_plan AS $f$\nBEGIN\n  DELETE FROM sluice.job_logs l USING gone g WHERE l.job = g.id;\n  RETURN NULL;\nEND $f$;\nCREATE TRIGGER job_logs_go AFTER DELETE ON sluice.jobs REFERENCING OLD TABLE AS gone\n  FOR EACH STATEMENT EXECUTE FUNCTION sluice.drop_logs();\n",
   // 0028-stored-at.sql
   "DROP FUNCTION IF EXISTS sluice.insert_jobs(\n  uuid[], text[], text[], text[], bigint[], int[], bigint[], bigint[], text[], text[], text[],\n  text[], text[], text[], bigint[], int[], text[], int[], json[], bigint[], int[], text[], int[],\n  int[]\n);\n",
+  // 0029-paused-schedules.sql
+  "ALTER TABLE sluice.schedules ADD COLUMN IF NOT EXISTS paused bigint;\n",
 ]
 
 /**

@@ -51,4 +51,6 @@ export const MIGRATIONS: readonly string[] = [
   "CREATE TABLE series (\n  step INTEGER NOT NULL,\n  part TEXT NOT NULL,\n  at INTEGER NOT NULL,\n  source INTEGER NOT NULL,\n  data TEXT NOT NULL,\n  PRIMARY KEY (step, part, at, source)\n) STRICT, WITHOUT ROWID;\nCREATE INDEX series_age ON series (step, at);\n",
   // 0023-job-logs.sql
   "CREATE TABLE job_logs (job TEXT PRIMARY KEY, lines TEXT NOT NULL) STRICT, WITHOUT ROWID;\nCREATE TRIGGER job_logs_go AFTER DELETE ON jobs BEGIN DELETE FROM job_logs WHERE job = old.id; END;\n",
+  // 0024-paused-schedules.sql
+  "ALTER TABLE schedules ADD COLUMN paused INTEGER;\n",
 ]

@@ -1,0 +1,3 @@
+-- While a schedule is paused, next_at is null and paused says when its next occurrence was due, on
+-- the same clock.
+ALTER TABLE schedules ADD COLUMN paused INTEGER;
