@@ -17,10 +17,10 @@ describe.skipIf(REDIS === null)('one budget on Redis', () => {
     const namespace = `test-${process.pid}-${Date.now().toString(36)}-${++spaces}`
     const shared = limit('shared', { window: 'sliding', max: RATE, per: '1s', backend: 'shared' })
     const budgets = { shared: { backend: REDIS!, namespace } }
-    const starts: { readonly who: string; readonly atMs: number }[] = []
-    const begin = (who: string): void => void starts.push({ who, atMs: performance.now() })
+    const starts: number[] = []
+    const begin = (): void => void starts.push(performance.now())
     const engine = async (kind: StoreKind): Promise<Sluice> => {
-      const call = task('call', input<null>(), { limits: [shared], run: () => begin(kind.name) })
+      const call = task('call', input<null>(), { limits: [shared], run: begin })
       const sluice = new Sluice({ store: kind.create(), tasks: [call], budgets, queues: { default: 100 } })
       onTestFinished(() => sluice.stop({ within: 0 }))
       await sluice.limits.list()
@@ -36,14 +36,14 @@ describe.skipIf(REDIS === null)('one budget on Redis', () => {
     const callers = Array.from({ length: 100 }, async () => {
       while (performance.now() < end) {
         await limiter.acquire([shared])
-        begin('plain')
+        begin()
       }
     })
     await Promise.race([Promise.all(callers), new Promise((resolve) => setTimeout(resolve, SECONDS * 1000))])
-    const until = starts.filter(({ atMs }) => atMs < end)
-    const counts = Object.groupBy(until, ({ who }) => who)
+    const until = starts.filter((atMs) => atMs < end)
     // The first window begins with the first start; a busy machine may begin the last one late.
     expect(until.length).toBeLessThanOrEqual(RATE * (SECONDS + 1))
-    for (const who of ['plain', 'sqlite']) expect(counts[who]?.length ?? 0).toBeGreaterThan(0)
+    // Who asks first takes what is left, so only their sum is certain.
+    expect(until.length).toBeGreaterThanOrEqual(RATE)
   })
 })

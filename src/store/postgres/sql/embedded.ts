@@ -62,7 +62,7 @@ export const MIGRATIONS: readonly string[] = [
   // 0028-stored-at.sql
   "DROP FUNCTION IF EXISTS sluice.insert_jobs(\n  uuid[], text[], text[], text[], bigint[], int[], bigint[], bigint[], text[], text[], text[],\n  text[], text[], text[], bigint[], int[], text[], int[], json[], bigint[], int[], text[], int[],\n  int[]\n);\n",
   // 0029-paused-schedules.sql
-  "ALTER TABLE sluice.schedules ADD COLUMN IF NOT EXISTS paused bigint;\n",
+  "ALTER TABLE sluice.schedules ADD COLUMN IF NOT EXISTS paused bigint;\nDROP FUNCTION IF EXISTS sluice.due_lists(bigint, bigint, text[], int);\n",
 ]
 
 /**
