@@ -156,7 +156,7 @@ export class Admission {
         return this.#ahead?.wakeUs(lane, this.#headOf(lane), share, needUs) ?? needUs
       },
     })
-    this.#guarantees.retime(this.#source, this.nowUs)
+    this.#guarantees.retime(this.waitLists.keys(), this.#source, this.nowUs)
     return Math.min(this.#wakeUs, listsUs)
   }
 

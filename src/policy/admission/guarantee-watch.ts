@@ -25,8 +25,9 @@ export class GuaranteeWatch {
     }
   }
 
-  /** Sets when each bucket must be examined again. */
-  retime(source: WatchSource, nowUs: number): void {
+  /** Sets when each bucket must be examined again. @param listed buckets whose wake time was set for their own lists */
+  retime(listed: Iterable<Bucket>, source: WatchSource, nowUs: number): void {
+    for (const bucket of listed) this.note(bucket)
     for (const bucket of this.#changed) {
       const { policy, state, active } = bucket
       for (const need of policy?.of ? source.needsElsewhere(bucket) : []) {

@@ -71,6 +71,25 @@ export function guarantees(backend: StoreBackend): void {
       expect(new Set(story.map((name) => name[0]))).toEqual(new Set(['a']))
     })
 
+    test('wakes a claim at its own instant, also once no other of its key waits for its limit', async () => {
+      const w = harness()
+      const common: Policy = { window: 'sliding', max: 4, per: '1s', guard: 0 }
+      await define(w, shares(common, { rate: 2, per: '1s', burst: 3 }, { atLeast: '1 per 600ms' }))
+      await w.define({ free: { concurrency: 100 } })
+      await w.add('b', of('b'))
+      expect(await w.start()).toEqual(['b'])
+      await w.add('heavy', { limits: ['c*4'], priority: 9 })
+      await w.add('late', of('b'))
+      await w.add('large', { limits: ['free', 't:b*3', 'c'] })
+      expect(await w.start()).toEqual([])
+      await w.cancel('large')
+      await w.add('small', { limits: ['free', 't:b', 'c'], priority: 10 })
+      expect(await w.start()).toEqual(['small'])
+      expect(await w.wake()).toBe(600)
+      w.at(600)
+      expect(await w.start()).toEqual(['late'])
+    })
+
     test.each<[string, Policy, Policy, CommonLimit['atLeast']]>([
       [
         'a sliding window',
