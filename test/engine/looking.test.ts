@@ -31,6 +31,8 @@ describe('jobs', () => {
       createdAt: new Date(openedMs),
       startedAt: new Date(openedMs),
       finishedAt: new Date(openedMs + 2000),
+      logs: [],
+      progress: null,
       meta: { by: 'kim' },
       tags: [],
       throttledUntil: null,

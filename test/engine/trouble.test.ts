@@ -319,7 +319,7 @@ test('a caller whose job cannot be read is told at once; one that was answered "
   const job = await work.enqueue('a', { delay: '1m' })
   calls('ended')
   const first = job.result()
-  while (calls('ended') === 0) await Promise.resolve()
+  while (calls('ended') === 0) await new Promise((resolve) => setImmediate(resolve))
   const second = job.result()
   await clock.advance(0)
   fail(BUSY, 'ended')
