@@ -1,6 +1,6 @@
 -- Decides requests for units: the same mathematics as src/policy, in doubles that stay exact integers.
 -- KEYS[1]: the policies in force, a hash by limit. KEYS[2i], KEYS[2i+1]: the state and the permits of bucket i.
--- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...], aheadUs, withinUs], ...].
+-- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...], aheadUs, withinUs], ...]; the last two are 0 if absent.
 -- ARGV[2]: [[limit, key], ...] of the buckets.
 -- ARGV[3]: the latest instant at which the caller still waits, or ''. ARGV[4]: the instant, for tests, or ''.
 -- Answers: now, then for each request {1, us, i ...} granted as of so long from now, with the buckets that gave a permit; {0, i, us} denied by
@@ -118,7 +118,7 @@ local function ask(request)
     if kind == 'unknown' then return {2, use[1]} end
     if kind == 'slow' then return {3} end
   end
-  local from = now + request[6]
+  local from = now + (request[6] or 0)
   local at, by = from, nil
   for _ = 1, 64 do
     local next = at
@@ -135,7 +135,7 @@ local function ask(request)
     if next == at then break end
     at = next
   end
-  if by and at - from > request[7] then return {0, by, at - from} end
+  if by and at - from > (request[7] or 0) then return {0, by, at - from} end
   local answer = {1, at - now}
   for _, use in ipairs(uses) do
     local bucket = buckets[use[1]]
