@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { JobView } from '../../src/engine/api/job-view.ts'
-import { folder, sluice, storeWithSchedules, storeWithWaiting } from './terminal.ts'
+import { emptyStore, folder, sluice, storeWithSchedules, storeWithWaiting } from './terminal.ts'
 
 async function jobs(url: string, ...args: string[]): Promise<JobView[]> {
   const { out } = await sluice(['jobs', ...args, '--json', '--store', url])
@@ -129,7 +129,8 @@ describe('sluice schedules', () => {
     const file = join(folder(), 'paused.ndjson')
     expect(await sluice(['export', '--to', file, '--store', url])).toMatchObject({ code: 0 })
     const other = `sqlite:${join(folder(), 'other.db')}`
-    expect(await sluice(['import', file, '--store', other])).toMatchObject({ code: 0 })
+    await emptyStore(other)
+    expect(await sluice(['import', file, '--yes', '--store', other])).toMatchObject({ code: 0 })
     const shown = await sluice(['schedules', 'daily', '--json', '--store', other])
     expect(JSON.parse(shown.out)).toMatchObject([{ name: 'daily', state: 'paused', nextAt: null }])
     const active = await sluice(['schedules', 'resume', 'daily', '--json', '--store', url])

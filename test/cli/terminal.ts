@@ -79,3 +79,10 @@ export async function storeWithSchedules(path: string = folder()): Promise<strin
   await engine.stop()
   return url
 }
+
+/** A store without anything in it. */
+export async function emptyStore(url: string): Promise<void> {
+  const engine = new Sluice({ store: url, tasks: [], logger: silentLogger })
+  await engine.jobs.list()
+  await engine.stop()
+}

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { openExisting } from '../../src/store/open.ts'
 import { everyStore, onSqlite } from '../stores.ts'
-import { folder, sluice } from './terminal.ts'
+import { emptyStore, folder, sluice } from './terminal.ts'
 
 const kinds = await everyStore('sluice export and import')
 
@@ -29,12 +29,6 @@ async function filled(url: string): Promise<string[]> {
   await engine.schedule(sync, { tenant: 'acme' }, { cron: '0 9 * * *', timezone: 'Europe/Paris', name: 'daily' })
   await engine.stop()
   return [...jobs, later, once].map(({ id }) => id)
-}
-
-async function empty(url: string): Promise<void> {
-  const engine = new Sluice({ store: url, tasks: [], logger: silentLogger })
-  await engine.jobs.list()
-  await engine.stop()
 }
 
 /** Everything of a store that an export has, without what changes by itself. */
@@ -69,7 +63,7 @@ describe.each(ways)('from $name', (from, to) => {
   test(`to ${to.name}: nothing is lost, and a second import stores nothing twice`, async () => {
     const [source, target] = [from.create(), to.create()]
     const ids = await filled(source)
-    await empty(target)
+    await emptyStore(target)
     const file = join(folder(), 'jobs.ndjson')
     const exported = await sluice(['export', '--to', file, '--json', '--store', source])
     expect(exported).toMatchObject({ code: 0, err: '' })
@@ -102,7 +96,7 @@ describe('a bad file', () => {
 
   test('stores nothing, and names its line', async () => {
     const url = `sqlite:${join(folder(), 'jobs.db')}`
-    await empty(url)
+    await emptyStore(url)
     const file = join(folder(), 'bad.ndjson')
     const cases: [unknown, string][] = [
       ['{', 'not JSON'],
