@@ -196,7 +196,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
       const { sluice, page, open } = await opened()
       const state = async (): Promise<string | undefined> => (await sluice.schedules.get('sync acme'))?.state
       await open('/schedules')
-      await act(page, 'Run sync acme now', {}, 'Run now')
+      await act(page, 'Run now: sync acme', {}, 'Run now')
       await act(page, 'Pause sync acme', {}, 'Pause')
       await expect.poll(state).toBe('paused')
       await act(page, 'Resume sync acme', {}, 'Resume')

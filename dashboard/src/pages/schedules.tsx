@@ -111,7 +111,7 @@ function Changes({ schedule: { name, state, onMissed } }: { readonly schedule: S
         kind="quiet"
         className="h-8"
         label="Run now"
-        aria-label={`Run ${name} now`}
+        aria-label={`Run now: ${name}`}
         title={`Run ${name} now`}
         what="One more job is stored, under the limits of the schedule. Its due times stay."
         change={(reason) => ({ method: 'POST', path: '/schedules/{name}/run', params, body: why(reason) })}
