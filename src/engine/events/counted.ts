@@ -30,35 +30,52 @@ export function outcomeOf(isFailed: boolean): 'failed' | 'completed' {
   return isFailed ? 'failed' : 'completed'
 }
 
-/** The series of one measure, by their labels. */
+/** The labels of one series: one or two. */
+export type Labels = readonly [first: string, second?: string]
+
+/** The series of one measure, by their labels. A join of labels for each job would cost more than the count. */
 class Series<V> {
-  readonly #series = new Map<string, Counted<V>>()
+  readonly #series = new Map<string, Map<string, V>>()
+  readonly #all: Counted<V>[] = []
   readonly #first: () => V
 
   constructor(first: () => V) {
     this.#first = first
   }
 
-  of(labels: readonly string[]): V {
-    const known = this.#series.get(labels.join('\0'))
-    if (known) return known.value
-    const kept = this.#series.size < SERIES_AT_MOST ? labels : labels.map(() => OTHER)
-    const name = kept.join('\0')
-    const series = this.#series.get(name) ?? { labels: kept, value: this.#first() }
-    this.#series.set(name, series)
-    return series.value
+  of(labels: Labels): V {
+    return this.#known(labels) ?? this.#added(this.#all.length < SERIES_AT_MOST ? labels : others(labels))
+  }
+
+  #known([first, second = '']: Labels): V | undefined {
+    return this.#series.get(first)?.get(second)
+  }
+
+  #added(labels: Labels): V {
+    const known = this.#known(labels)
+    if (known) return known
+    const [first, second = ''] = labels
+    const value = this.#first()
+    const seconds = this.#series.get(first) ?? new Map<string, V>()
+    this.#series.set(first, seconds.set(second, value))
+    this.#all.push({ labels: labels as readonly string[], value })
+    return value
   }
 
   get all(): readonly Counted<V>[] {
-    return [...this.#series.values()]
+    return [...this.#all]
   }
+}
+
+function others({ length }: Labels): Labels {
+  return length === 1 ? [OTHER] : [OTHER, OTHER]
 }
 
 /** A sum that only grows, by labels. */
 export class Counter {
   readonly #series = new Series(() => ({ sum: 0 }))
 
-  add(labels: readonly string[], by = 1): void {
+  add(labels: Labels, by = 1): void {
     this.#series.of(labels).sum += by
   }
 
@@ -71,7 +88,7 @@ export class Counter {
 export class Timer {
   readonly #series = new Series(() => ({ classes: [...SECONDS, Infinity].map(() => 0), count: 0, sum: 0 }))
 
-  add(labels: readonly string[], seconds: number): void {
+  add(labels: Labels, seconds: number): void {
     const times = this.#series.of(labels)
     const at = SECONDS.findIndex((bound) => seconds <= bound)
     const place = at === -1 ? SECONDS.length : at
