@@ -4,6 +4,7 @@ import '../base/supported-node.ts'
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { registerCompletion } from './commands/completion.ts'
+import { registerConfig } from './commands/config.ts'
 import { registerDashboard } from './commands/dashboard.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerDoctor } from './commands/doctor.ts'
@@ -41,6 +42,7 @@ const commands: readonly ((program: Command) => void)[] = [
   registerDoctor,
   registerMigrate,
   registerServe,
+  registerConfig,
   registerDashboard,
   registerDemo,
   registerCompletion,

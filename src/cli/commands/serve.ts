@@ -1,19 +1,12 @@
 import { type Command, Option } from 'commander'
-import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { withoutPassword } from '../../base/text.ts'
-import { wholeOf } from '../view.ts'
+import { addServerOptions } from '../serve/options.ts'
+import type { Flags } from '../serve/settings.ts'
 
-interface Flags {
-  readonly store?: string
-  readonly port: string
-  readonly host: string
-  readonly config?: string
-  readonly budgets?: string
+interface ServeFlags extends Flags {
   readonly testMode?: true
   readonly check?: true
-  readonly drainDelay: string
-  readonly durability?: 'power' | 'process'
 }
 
 const DETAILS = `
@@ -24,37 +17,22 @@ Exit code: 0; 1 when the server cannot start; 2 for a wrong option.`
 
 /** Adds `sluice serve`: an Open Job Spec server for workers and clients in any language. */
 export function registerServe(program: Command): void {
-  program
+  const command = program
     .command('serve')
     .description('serve workers and clients in any language over the Open Job Spec’s HTTP binding')
-    .addOption(new Option('--store <url>', 'the store (default: SLUICE_STORE, else sqlite:./sluice.db)'))
-    .addOption(new Option('--port <number>', 'where to listen; 0: any that is free').default('8080'))
-    .addOption(new Option('--host <name>', 'where to listen; beyond loopback only with tokens').default('127.0.0.1'))
-    .addOption(new Option('--config <file>', 'JSON: tokens, limits, types, queues'))
-    .addOption(
-      new Option('--budgets <url>', 'the limits of /limiter/v1: memory:, redis://… or nats://… (default: the store)'),
-    )
+  addServerOptions(command)
     .addOption(new Option('--check', 'check the configuration and the store, and serve nothing'))
-    .addOption(new Option('--drain-delay <duration>', 'serve on for so long after a signal to stop').default('0s'))
-    .addOption(new Option('--durability <kind>', 'what an answer is worth').choices(['power', 'process']))
     .addOption(new Option('--test-mode', 'what conformance suites need: directives in jobs, POST /test/reset'))
     .addHelpText('after', DETAILS)
-    .action((flags: Flags) => serve(flags))
+    .action((flags: ServeFlags) => serve(flags))
 }
 
-async function serve(flags: Flags): Promise<void> {
+async function serve(flags: ServeFlags): Promise<void> {
   try {
     const { startServer, checkServer } = await import('../serve/server.ts')
-    const options = {
-      store: flags.store ?? (process.env['SLUICE_STORE'] || 'sqlite:./sluice.db'),
-      port: wholeOf(flags.port, '--port'),
-      host: flags.host,
-      testMode: flags.testMode === true,
-      durability: flags.durability ?? 'power',
-      configFile: flags.config,
-      budgets: flags.budgets,
-      drainMs: durationMs(flags.drainDelay as Duration, '--drain-delay'),
-    }
+    const { readSettings } = await import('../serve/settings.ts')
+    const { settings, file } = readSettings(flags, process.env)
+    const options = { ...settings, file, testMode: flags.testMode === true }
     if (flags.check) {
       await checkServer(options)
       process.stdout.write('The configuration and the store are as they have to be.\n')

@@ -16,6 +16,7 @@ import { limit as defineLimit, type Limit, type LimitUse } from '../../policy/li
 import type { Key } from '../../policy/limits/key-path.ts'
 import { readPath } from '../../policy/limits/partition-key.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
+import { SETTINGS } from './settings.ts'
 
 const Use = z.strictObject({
   limit: z.string(),
@@ -23,6 +24,7 @@ const Use = z.strictObject({
   weight: z.int().min(1).optional(),
 })
 const Config = z.strictObject({
+  ...SETTINGS,
   /** The server checks them, in words that never show a token. */
   tokens: z.array(z.looseObject({})).optional(),
   /** A policy: how many requests each token may make. */
@@ -45,7 +47,7 @@ const Config = z.strictObject({
 export interface ServeConfig {
   readonly tokens: readonly Token[]
   readonly requests: Policy | string | null
-  readonly bounds: Bounds
+  readonly bounds: Required<Bounds>
   /** Limits by type, queue and tenant, which the server holds the jobs of requests to. */
   readonly served: ServedLimits
   /** The same limits for the engine: for jobs that come by no request. */

@@ -1,5 +1,4 @@
 import { remoteOf } from '../../remote/remote.ts'
-import { readFileSync } from 'node:fs'
 import { pino } from 'pino'
 import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
@@ -11,23 +10,15 @@ import { createHttpApp, type HttpApp } from '../../http/app.ts'
 import { createPage } from '../../dashboard/page-files.ts'
 import { isLoopback, listen, type Listening } from '../../http/listen.ts'
 import { openExisting } from '../../store/open.ts'
-import type { Durability } from '../../store/contract/store.ts'
 import { readServeConfig, type ServeConfig } from './config.ts'
+import { type SettingText, readConfigFile, type Settings } from './settings.ts'
 import { tokensFrom } from './tokens.ts'
 
 /** Options of a server. */
-export interface ServeOptions {
-  readonly store: string
-  readonly port: number
-  readonly host: string
+export interface ServeOptions extends Settings {
   readonly testMode: boolean
-  readonly durability: Durability
-  /** The configuration file, which every reload reads again. */
-  readonly configFile: string | undefined
-  /** Where the budgets of `/limiter/v1` live; undefined: the store. */
-  readonly budgets: string | undefined
-  /** How long a stopping server still takes requests while `/health/ready` says no, in ms. */
-  readonly drainMs: number
+  /** The configuration file, which every reload reads again; null: none. */
+  readonly file: SettingText | null
 }
 
 /** A running server. */
@@ -46,9 +37,9 @@ const CLOSE_WITHIN_MS = 10_000
  * @throws {SluiceError} `cli.usage` without tokens on a host that others can reach; also as an engine's start
  */
 export async function startServer(options: ServeOptions): Promise<RunningServer> {
-  const { host, port, drainMs } = options
+  const { host, port, drainDelay } = options
   const config = configOf(options)
-  const logger = pino({ name: 'sluice', level: process.env['SLUICE_LOG'] || 'info' }, pino.destination(2))
+  const logger = pino({ name: 'sluice', level: options.log }, pino.destination(2))
   const { app, sluice } = await begin(options, config, logger)
   let listening: Listening
   try {
@@ -74,7 +65,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
     },
     async stop() {
       app.drain()
-      if (drainMs > 0) await new Promise<void>((resolve) => void systemClock.setTimer(resolve, drainMs))
+      if (drainDelay > 0) await new Promise<void>((resolve) => void systemClock.setTimer(resolve, drainDelay))
       remoteOf(sluice).stop()
       app.close()
       await listening.close(CLOSE_WITHIN_MS)
@@ -85,15 +76,22 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
 
 /** Checks a server's options, and that an existing store opens; serves nothing. It throws as `startServer` does. */
 export async function checkServer(options: ServeOptions): Promise<void> {
-  const { tokens, limits, tasks, queues } = configOf(options)
-  createAccess(tokens, () => systemClock.now())
-  void new Sluice({ store: 'sqlite::memory:', tasks, limits, queues })
+  checkConfig(options)
   try {
     await (await openExisting(options.store, systemClock)).close()
   } catch (error) {
     // A start makes it.
     if (!(error instanceof SluiceError) || error.code !== 'store.missing') throw error
   }
+}
+
+/** Checks a configuration and opens no store. @throws {SluiceError} as `startServer` does */
+export function checkConfig(options: ServeOptions): ServeConfig {
+  const config = configOf(options)
+  const { tokens, limits, tasks, queues } = config
+  createAccess(tokens, () => systemClock.now())
+  void new Sluice({ store: 'sqlite::memory:', tasks, limits, queues })
+  return config
 }
 
 /** The app with the dashboard's page at /dashboard. A page that was not built leaves the rest as it is. */
@@ -120,8 +118,8 @@ function wordsOf(error: unknown): string {
 }
 
 /** The configuration with its tokens. @throws {SluiceError} `cli.usage`, `option.invalid` */
-function configOf({ configFile, host }: ServeOptions): ServeConfig {
-  const config = readServeConfig(configFile === undefined ? {} : readConfig(configFile))
+function configOf({ file, host }: ServeOptions): ServeConfig {
+  const config = readServeConfig(file === null ? {} : readConfigFile(file))
   const { tokens } = tokensFrom(process.env, config.tokens)
   if (tokens.length === 0 && !isLoopback(host))
     throw new SluiceError(
@@ -129,15 +127,6 @@ function configOf({ configFile, host }: ServeOptions): ServeConfig {
       `Every client that reaches ${host} would have full access. Set tokens in --config, SLUICE_TOKENS_FILE or SLUICE_TOKENS, or listen on 127.0.0.1.`,
     )
   return { ...config, tokens }
-}
-
-function readConfig(file: string): unknown {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8')) as unknown
-  } catch (cause) {
-    const why = cause instanceof SyntaxError ? 'it is no JSON' : cause instanceof Error ? cause.message : String(cause)
-    throw new SluiceError('cli.usage', `--config ${file} cannot be read: ${why}`, { cause })
-  }
 }
 
 async function begin(

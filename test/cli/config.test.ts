@@ -1,0 +1,85 @@
+// `sluice config`: what a server would use, where each value is from, and whether a server would take it.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { folder, sluice } from './terminal.ts'
+
+const ROOT = { name: 'root', token: 'admin-0123456789abc', scopes: ['admin'], tenant: '*' }
+
+function file(content: unknown): string {
+  const path = join(folder(), 'server.json')
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+
+async function settings(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<Record<string, [unknown, string]>> {
+  const { code, out, err } = await sluice(['config', '--json', ...args], { env })
+  expect(err).toBe('')
+  expect(code).toBe(0)
+  const lines = (JSON.parse(out) as { settings: { name: string; value: unknown; from: string }[] }).settings
+  return Object.fromEntries(lines.map(({ name, value, from }) => [name, [value, from]]))
+}
+
+test('an option beats a variable, a variable beats the file, and the rest is the default', async () => {
+  const path = file({ port: 9001, host: 'localhost', drainDelay: '5s', durability: 'process', bounds: { queues: 5 } })
+  const env = {
+    SLUICE_CONFIG: path,
+    SLUICE_PORT: '9002',
+    SLUICE_HOST: '::1',
+    SLUICE_DRAIN_DELAY: '',
+    SLUICE_LOG: 'warn',
+  }
+  expect(await settings(['--port', '9003'], env)).toMatchObject({
+    config: [path, 'SLUICE_CONFIG'],
+    store: ['sqlite:./sluice.db', 'default'],
+    port: [9003, '--port'],
+    host: ['::1', 'SLUICE_HOST'],
+    budgets: [null, 'default'],
+    drainDelay: ['5s', 'the file'],
+    durability: ['process', 'the file'],
+    log: ['warn', 'SLUICE_LOG'],
+    tokens: [[], 'default'],
+    'bounds.queues': [5, 'the file'],
+    'bounds.polls': [1000, 'default'],
+  })
+})
+
+test('the server itself goes by the same values', async () => {
+  const path = file({ port: 1, host: 'nowhere.invalid', tokens: [ROOT] })
+  const { code, err } = await sluice(['serve', '--config', path], { env: { SLUICE_STORE: 'sqlite::memory:' } })
+  expect([code, err]).toEqual([1, expect.stringMatching(/error server\.listen: .*nowhere\.invalid/)])
+})
+
+test('no password and no token is shown, in words or as JSON', async () => {
+  const path = file({ tokens: [ROOT], limits: { crm: '15/min' }, queues: { mail: { stripes: 4 } } })
+  const args = ['config', '--config', path, '--store', 'postgres://u:s3cret@h/x', '--budgets', 'redis://:s3cret@h/1']
+  for (const more of [[], ['--json']]) {
+    const { code, out } = await sluice([...args, ...more])
+    expect(code).toBe(0)
+    expect(out).not.toMatch(/s3cret|admin-0123456789abc/)
+    for (const shown of ['postgres://u:***@h/x', 'redis://:***@h/1', 'root', 'limits.crm', '15/min', 'queues.mail'])
+      expect(out).toContain(shown)
+  }
+  const { out } = await sluice(args, { env: { SLUICE_TOKENS: JSON.stringify([{ ...ROOT, name: 'env' }]) } })
+  expect(out).toMatch(/^tokens +env \(admin\) +SLUICE_TOKENS$/m)
+})
+
+test.each<[string, unknown, readonly string[], NodeJS.ProcessEnv, number, RegExp]>([
+  ['a limit that is none', { limits: { c: { max: 1 } } }, [], {}, 1, /policy\.invalid/],
+  ['an unknown member', { databse: 1 }, [], {}, 1, /databse/],
+  ['a port of the file', { port: 70_000 }, [], {}, 1, /port of the configuration .* 0 to 65535/],
+  ['a level of the environment', {}, [], { SLUICE_LOG: 'loud' }, 1, /option\.invalid: SLUICE_LOG is invalid: "loud"/],
+  ['a variable without tokens', {}, [], { SLUICE_TOKENS: '[]' }, 1, /SLUICE_TOKENS holds no tokens/],
+  ['a host for all without tokens', {}, ['--host', '0.0.0.0'], {}, 2, /full access/],
+  ['a file that is not JSON', '{', [], {}, 2, /--config \S+ cannot be read: it is no JSON/],
+  ['an option that is none', {}, ['--prot', '1'], {}, 2, /unknown option '--prot'/],
+  ['a duration that is none', {}, ['--drain-delay', 'soon'], {}, 2, /--drain-delay/],
+])('%s ends it with the reason', async (_, content, args, env, code, words) => {
+  const { code: ended, out, err } = await sluice(['config', '--config', file(content), ...args], { env })
+  expect(out).toBe('')
+  expect(err).toMatch(words)
+  expect(ended).toBe(code)
+})
