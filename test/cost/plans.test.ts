@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { MAX_PARENT_RESULTS_BYTES } from '../../src/jobs/flow.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { createManualClock } from '../../src/testing/manual-clock.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
 import { FAILURE, StoreHarness } from '../conformance/store/store-harness.ts'
 import { eachLog } from './statement-log.ts'
@@ -161,5 +162,17 @@ describe('query plans', () => {
     await harness.store.close()
     expect(texts.length).toBeGreaterThan(30)
     expect(faults).toEqual([])
+  })
+
+  test('no condition of an index lists more than two values: SQLite builds such a list for each row written', async () => {
+    const path = join(folder, 'schema.db')
+    const store = new SqliteStore({ path, clock: createManualClock(), durability: 'process', retention: RETENTION })
+    await store.open()
+    await store.close()
+    const reader = new DatabaseSync(path)
+    const conditions = reader.prepare("SELECT sql FROM sqlite_master WHERE type = 'index' AND sql LIKE '%WHERE%'").all()
+    reader.close()
+    expect(conditions.length).toBeGreaterThan(10)
+    expect(conditions.filter(({ sql }) => /WHERE.* IN \((\s*\w+\s*,){2,}/s.test(sql as string))).toEqual([])
   })
 })

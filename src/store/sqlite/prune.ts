@@ -5,7 +5,7 @@ import { readNow } from '../shared/reading.ts'
 import type { Context } from './context.ts'
 import { accessOf, endOverdue } from './shared-sql.ts'
 import { LANE, STATE } from '../shared/state.ts'
-import { deleteLane, dropSpread } from './views.ts'
+import { deleteLane, dropSpread, MAY_COME_BACK } from './views.ts'
 
 const IDLE_LANE_US = 60_000_000
 const DELETE_JOBS_OF = 'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE flow = ? LIMIT ?)'
@@ -43,7 +43,7 @@ export function prune(context: Context, limit: number): number {
 function pruneLanes(context: Context, nowUs: number, limit: number): number {
   const rows = context.db.all<[number, string, number | null]>(
     `SELECT id, buckets, base FROM lanes l WHERE state = ${LANE.empty} AND emptied <= ?
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = coalesce(l.base, l.id) AND state IN (${STATE.scheduled}, ${STATE.retryable}, ${STATE.pending}, ${STATE.discarded}))
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = coalesce(l.base, l.id) AND (${MAY_COME_BACK}))
      AND coalesce(base, id) NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL) ORDER BY emptied LIMIT ?`,
     nowUs - IDLE_LANE_US,
     limit,

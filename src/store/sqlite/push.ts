@@ -9,6 +9,7 @@ import { accessOf } from './shared-sql.ts'
 import { enqueue } from './enqueue.ts'
 import { boundsOf } from './queues.ts'
 import { STATE } from '../shared/state.ts'
+import { MAY_COME_BACK } from './views.ts'
 
 /** The error for a push with a job that cannot be stored. It rolls the whole push back. */
 export class RefusedPush extends Error {
@@ -60,7 +61,7 @@ function depthOf(context: Context, queue: string): QueueDepth | null {
   // The bound of the queue also bounds this count.
   const [waiting, parked] = context.db.get<[number, number]>(
     `SELECT (SELECT count(*) FROM jobs WHERE state = ${STATE.available} AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2)),
-     (SELECT count(*) FROM jobs WHERE state IN (${STATE.scheduled}, ${STATE.retryable}, ${STATE.pending}, ${STATE.discarded}) AND state IN (${STATE.scheduled}, ${STATE.retryable}) AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2))`,
+     (SELECT count(*) FROM jobs WHERE (${MAY_COME_BACK}) AND state IN (${STATE.scheduled}, ${STATE.retryable}) AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2))`,
     id,
     unlimitedLaneOf(id),
   ) as [number, number]

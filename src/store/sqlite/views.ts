@@ -7,6 +7,10 @@ import { LANE, STATE } from '../shared/state.ts'
 
 /** The first waiting job of a lane. */
 export const FIRST_JOB: string = `SELECT priority, seq FROM jobs WHERE lane = ? AND state = ${STATE.available} ORDER BY priority DESC, seq LIMIT 1`
+/** The states of jobs that may come back to their lane, in the words of the index `jobs_parked`: others do not find it. */
+export const MAY_COME_BACK: string = [STATE.scheduled, STATE.retryable, STATE.pending, STATE.discarded]
+  .map((state) => `state = ${state}`)
+  .join(' OR ')
 
 /**
  * Jobs under a limit of scope `worker` wait in one lane, and each worker has a view of it: a lane of its own queue and
@@ -97,7 +101,7 @@ export function dropSpread(context: Context, lane: number): void {
   const row = context.db.get<[string]>(
     `SELECT buckets FROM lanes l WHERE id = ? AND NOT EXISTS (SELECT 1 FROM lanes v WHERE v.base = l.id)
      AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state = ${STATE.available})
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (${STATE.scheduled}, ${STATE.retryable}, ${STATE.pending}, ${STATE.discarded}))
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND (${MAY_COME_BACK}))
      AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL)`,
     lane,
   )

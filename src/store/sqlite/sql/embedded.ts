@@ -53,4 +53,6 @@ export const MIGRATIONS: readonly string[] = [
   "CREATE TABLE job_logs (job TEXT PRIMARY KEY, lines TEXT NOT NULL) STRICT, WITHOUT ROWID;\nCREATE TRIGGER job_logs_go AFTER DELETE ON jobs BEGIN DELETE FROM job_logs WHERE job = old.id; END;\n",
   // 0024-paused-schedules.sql
   "ALTER TABLE schedules ADD COLUMN paused INTEGER;\n",
+  // 0025-parked-jobs.sql
+  "DROP INDEX jobs_parked;\nCREATE INDEX jobs_parked ON jobs (lane, state)\n  WHERE state = 0 OR state = 4 OR state = 5 OR state = 7;\n",
 ]
