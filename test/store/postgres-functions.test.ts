@@ -19,7 +19,7 @@ import type { Context } from '../../src/store/sqlite/context.ts'
 import { latestStartUs } from '../../src/store/sqlite/enqueue.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
 import { FAILURE, usesOf } from '../conformance/store/store-harness.ts'
-import { go, park } from '../conformance/store/workflow-harness.ts'
+import { go, park, record } from '../conformance/store/workflow-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
@@ -268,7 +268,7 @@ async function useFlows(store: PostgresStore, claim: ClaimCall, settle: SettleCa
   await store.cancel((await store.list({ task: 'n0' }))[0]!.id)
 }
 
-/** A workflow flow that gives permits back as it goes on, is parked, and is woken by a signal. */
+/** A workflow flow that gives permits back as it goes on, is parked, is woken by a signal, and writes a step. */
 async function useWorkflows(store: PostgresStore, claim: ClaimCall, settle: SettleCall): Promise<void> {
   const main = job('w', ['c:w'])
   const flowOf = { kind: 'workflow', name: 'w', key: null, onConflict: 'join', step: null, delayUs: null } as const
@@ -279,6 +279,9 @@ async function useWorkflows(store: PostgresStore, claim: ClaimCall, settle: Sett
     await settle(run, { kind: 'next', id: main.id, moves, move: { ...rest, keepPermits: false, then } })
   }
   await store.signalFlow({ id: main.id }, 's', 'null', null)
+  const woken = (await claim()).jobs.find(({ task }) => task === 'w')
+  const stay = { ...rest, steps: [record('x')], keepPermits: false, then: { kind: 'stay' } } as const
+  await settle(woken, { kind: 'next', id: main.id, moves: 2, move: stay })
   await store.cancelFlow(main.id)
 }
 

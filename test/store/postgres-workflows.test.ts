@@ -32,8 +32,8 @@ async function open(clock: ConstructorParameters<typeof PostgresStore>[0]['clock
   return store
 }
 
-/** The statement that commits a move: one that only goes on is a statement by itself. */
-const COMMITS = ['COMMIT', '.go_on('] as const
+/** The statement that commits a move: one that changes only its job and its steps is a statement by itself. */
+const COMMITS = ['COMMIT', '.go_on(', '.stay_or_end('] as const
 
 /** Throws once, as a lost connection does, in place of the answer to the first statement that has one of these texts. */
 function losesAnswerTo(...texts: readonly string[]): void {
@@ -175,6 +175,8 @@ withPostgres('workflow flows', () => {
     test('are applied when the settlement is repeated', async () => {
       await w.begin('a')
       await w.start()
+      const spawn = [w.side('s')]
+      await w.next('a', { steps: [record('s', { state: 'open' })], spawn })
       diesBeforeEnds()
       await expect(w.settle('a')).rejects.toThrow('dead')
       ;(pools[0] as WatchedPool).before = null
@@ -185,6 +187,48 @@ withPostgres('workflow flows', () => {
         flow: { ended: 'completed' },
       })
       expect(await w.state('a')).toEqual(['completed'])
+    })
+  })
+
+  describe('a flow that is alone', () => {
+    /** The statements of some work, without those of claims and notifications. */
+    async function statementsOf(work: () => Promise<unknown>): Promise<number> {
+      const { queries } = pools[0] as WatchedPool
+      const before = queries.length
+      await work()
+      return queries.slice(before).filter((sql) => !/notify|set_config/.test(sql)).length
+    }
+
+    test('writes a step in one statement, and its end with that of its job in another', async () => {
+      await w.begin('a')
+      await w.start()
+      expect(await statementsOf(() => w.next('a', { steps: [record('x')], then: { kind: 'stay' } }))).toBe(1)
+      const end = { then: { kind: 'end', result: '1', error: null } } as const
+      expect(await statementsOf(() => w.next('a', end))).toBe(1)
+      expect(await w.state('a')).toEqual(['completed'])
+      expect(await w.steps('a')).toEqual(['x:done'])
+      expect((await admin.query(`SELECT 1 FROM "${schema}".flow_ends`)).rows).toEqual([])
+    })
+
+    test('ends once another transaction has let it go', async () => {
+      await w.begin('a')
+      await w.start()
+      const holder = await admin.connect()
+      try {
+        await holder.query('BEGIN')
+        await holder.query(`SELECT 1 FROM "${schema}".flows FOR UPDATE`)
+        const pool = pools[0] as WatchedPool
+        const ending = w.settle('a', { kind: 'complete', result: '1' })
+        while (!pool.queries.some((sql) => sql.includes('flow_ends WHERE seq = ANY')))
+          await new Promise((resolve) => setImmediate(resolve))
+        expect((await w.base.store.get(w.id('a')))?.state).toBe('completed')
+        expect(await w.state('a')).toEqual(['running'])
+        await holder.query('ROLLBACK')
+        await ending
+        expect(await w.state('a')).toEqual(['completed'])
+      } finally {
+        holder.release()
+      }
     })
   })
 

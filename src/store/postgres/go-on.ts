@@ -10,20 +10,18 @@ import { ageingText } from './job-columns.ts'
 import { PLACE_TYPES, placeRow } from './workflows.ts'
 
 const RUN_TYPES = ['bigint', 'int', 'bigint', 'int']
-const STEP_TYPES = 'bigint text text text text int bigint bigint bigint text bigint text'.split(' ')
+/** The types of a row of a step. */
+export const STEP_TYPES: readonly string[] =
+  'bigint text text text text int bigint bigint bigint text bigint text'.split(' ')
 const TYPES = [...PLACE_TYPES, ...RUN_TYPES, ...STEP_TYPES]
 const GO_ON = `SELECT r_seq, r_state, r_now FROM sluice.go_on($1, ${TYPES.map((type, i) => `$${i + 2}::${type}[]`).join(', ')})`
 
 type Written = [seq: number, state: number, nowUs: number]
 
-/** The places of those of these moves that change their job and its steps alone, and are made for the first time. */
-export function onlyGoingOn(requests: readonly MoveRequest[]): number[] {
-  const times = new Map<number, number>()
-  for (const { settlement } of requests) times.set(settlement.seq, (times.get(settlement.seq) ?? 0) + 1)
-  return requests.flatMap(({ again, settlement: { move, moves, seq } }, at) => {
-    const goes = move.then.kind === 'go' && move.consumed.length === 0 && !changesFlow(move)
-    return goes && again !== true && !isTrimmed(moves) && times.get(seq) === 1 ? [at] : []
-  })
+/** Whether a move only goes on: it changes its job and its steps alone, and is made for the first time. */
+export function onlyGoesOn({ again, settlement: { move, moves } }: MoveRequest): boolean {
+  const goes = move.then.kind === 'go' && move.consumed.length === 0 && !changesFlow(move)
+  return goes && again !== true && !isTrimmed(moves)
 }
 
 /**
@@ -55,7 +53,8 @@ export async function goOn(
   })
 }
 
-type Cells = readonly (string | number | boolean | null)[]
+/** A row of parameters. */
+export type Cells = readonly (string | number | boolean | null)[]
 
 /** A move as a row of the parameters of `go_on`, without its steps. */
 function rowOf(context: Context, { settlement, worker }: MoveRequest): Cells {
@@ -66,7 +65,8 @@ function rowOf(context: Context, { settlement, worker }: MoveRequest): Cells {
   return [...placeRow(context, placed), worker, attempt, startedUs, moves]
 }
 
-function stepsOf({ settlement: { move, seq } }: MoveRequest): Cells[] {
+/** The steps of a move as rows of parameters, each behind the run that writes it. */
+export function stepsOf({ settlement: { move, seq } }: MoveRequest): Cells[] {
   return move.steps.map((step) => {
     const { name, state, result, error, attempt, startedUs, finishedUs, waitedUs, dueUs, input } = step
     const end = [name, state, result, error && JSON.stringify(error), attempt]

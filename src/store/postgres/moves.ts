@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { codeOf } from '../../database/postgres-error.ts'
+import { isFinal } from '../../jobs/job-state.ts'
 import type { SettleResult } from '../../jobs/settlement.ts'
 import { readAsync } from '../shared/reading.ts'
 import { type SettleRequest, settleRounds } from '../shared/settle-once.ts'
@@ -9,44 +10,81 @@ import type { MoveRequest } from '../shared/workflows/runs.ts'
 import { Batch } from './batch.ts'
 import type { Context } from './context.ts'
 import { type FlowEnds, withNews } from './flow-ends.ts'
-import { goOn, onlyGoingOn } from './go-on.ts'
+import { goOn, onlyGoesOn } from './go-on.ts'
 import { settle } from './settle.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { accessOf } from './shared-sql.ts'
+import { stayOrEnd, staysOrEnds } from './stay-or-end.ts'
 import type { Notifier } from './watch.ts'
 
-/** Writes moves that are made together in one transaction, those that only go on before it, and applies the ends that come of them. */
+/** The answers to moves of one batch, and the work that they leave. */
+interface Moving {
+  readonly answers: SettleResult[]
+  work: boolean
+  noted: boolean
+}
+
+/**
+ * Writes moves that are made together: those that change their job and its steps alone in one statement for each kind,
+ * and all others in one transaction. Then it applies the ends that come of them.
+ */
 export function batchMoves(context: Context, notifier: Notifier, ends: FlowEnds): Batch<MoveRequest, SettleResult> {
   return new Batch(async (requests) => {
-    const answers: SettleResult[] = requests.map(() => ({ kind: 'lost' }))
-    let noted = false
+    const moving: Moving = { answers: requests.map(() => ({ kind: 'lost' })), work: false, noted: false }
     for (const round of settleRounds(requests)) {
-      const moves = round.map((at) => requests[at] as MoveRequest)
-      const gone = await goOnAlone(context, moves)
-      const others = round.filter((_, n) => !gone.has(n))
-      for (const [n, answer] of gone) answers[round[n] as number] = answer
-      if (others.length === 0) continue
-      const left = others.map((at) => requests[at] as MoveRequest)
-      const written = await atPace(context, () => context.db.transaction((db) => moveAll(context, db, left)))
-      for (const [n, at] of others.entries()) answers[at] = written.settled[n] as SettleResult
-      noted ||= written.ends
+      const moves = round.map((at) => [at, requests[at] as MoveRequest] as const)
+      const left = await moveAlone(context, moves, moving)
+      if (left.length > 0) await moveTogether(context, left, moving)
     }
-    notifier.notify('work')
-    const news = noted ? await ends.apply() : null
-    if (noted) notifier.notify('ended')
-    return news ? withNews(requests, answers, news) : answers
+    if (moving.work) notifier.notify('work')
+    const news = moving.noted ? await ends.apply() : null
+    if (moving.answers.some((answer) => answer.kind === 'settled' && isFinal(answer.state))) notifier.notify('ended')
+    return news ? withNews(requests, moving.answers, news) : moving.answers
   })
 }
 
-/** Writes the moves that only go on, in one statement. Returns those that it wrote, by their places. */
-async function goOnAlone(context: Context, moves: readonly MoveRequest[]): Promise<ReadonlyMap<number, SettleResult>> {
-  const places = onlyGoingOn(moves)
-  if (places.length === 0) return new Map()
-  const going = places.map((at) => moves[at] as MoveRequest)
-  const settled = await atPace(context, () => context.db.autocommit((db) => goOn(context, db, going)))
-  return new Map(
-    settled.flatMap((answer, n): [number, SettleResult][] => (answer ? [[places[n] as number, answer]] : [])),
-  )
+type Placed = readonly [at: number, request: MoveRequest]
+
+/** Writes the moves that concern only their job and its steps. Returns those that it did not write. */
+async function moveAlone(context: Context, moves: readonly Placed[], moving: Moving): Promise<readonly Placed[]> {
+  const times = new Map<number, number>()
+  for (const [, { settlement }] of moves) times.set(settlement.seq, (times.get(settlement.seq) ?? 0) + 1)
+  const once = moves.filter(([, { settlement }]) => times.get(settlement.seq) === 1)
+  const going = once.filter(([, request]) => onlyGoesOn(request))
+  const staying = once.filter(([, request]) => staysOrEnds(request))
+  const written = new Set<number>()
+  const answer = (of: readonly Placed[], settled: readonly (SettleResult | undefined)[]): void => {
+    for (const [n, result] of settled.entries()) {
+      const [at] = of[n] as Placed
+      if (result) moving.answers[at] = result
+      if (result) written.add(at)
+    }
+  }
+  if (going.length > 0) {
+    const write = (db: Statements): Promise<(SettleResult | undefined)[]> => goOn(context, db, requestsOf(going))
+    answer(going, await atPace(context, () => context.db.autocommit(write)))
+    moving.work = true
+  }
+  if (staying.length > 0) {
+    const { ends, settled, work } = await context.db.autocommit((db) => stayOrEnd(context, db, requestsOf(staying)))
+    answer(staying, settled)
+    moving.work ||= work
+    moving.noted ||= ends
+  }
+  return moves.filter(([at]) => !written.has(at))
+}
+
+/** Writes other moves, in one transaction. */
+async function moveTogether(context: Context, moves: readonly Placed[], moving: Moving): Promise<void> {
+  const transaction = (db: Statements): ReturnType<typeof moveAll> => moveAll(context, db, requestsOf(moves))
+  const { ends, settled } = await atPace(context, () => context.db.transaction(transaction))
+  for (const [n, [at]] of moves.entries()) moving.answers[at] = settled[n] as SettleResult
+  moving.work = true
+  moving.noted ||= ends
+}
+
+function requestsOf(moves: readonly Placed[]): MoveRequest[] {
+  return moves.map(([, request]) => request)
 }
 
 /** Repeats a transaction that places jobs, if the pace of ageing has changed meanwhile. */

@@ -17,7 +17,8 @@ import { findRuns, type Found } from './settle-again.ts'
 import type { Notifier } from './watch.ts'
 
 type Settled = Extract<SettleResult, { kind: 'settled' }>
-type Written = [
+/** A row of the answer of the SQL function `settle`. */
+export type Written = [
   seq: number,
   attempt: number,
   state: number,

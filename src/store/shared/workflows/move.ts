@@ -7,7 +7,7 @@ import { charge } from '../bucket-change.ts'
 import { ask, type Reading } from '../reading.ts'
 import type { SettleRequest } from '../settle-once.ts'
 import { MoveBatch } from './move-batch.ts'
-import { type FlowJob, holds, lockRuns, movedBefore, type MoveRequest } from './runs.ts'
+import { type FlowJob, holds, lockRuns, movedBefore, type MoveRequest, type NextSettlement } from './runs.ts'
 import { keptOf } from './steps.ts'
 
 /** The outcome of a settlement that moves a job. `instead`: the store settles the run so, in the same transaction. */
@@ -88,11 +88,15 @@ function insteadOf({ settlement }: MoveRequest, job: FlowJob): Instead | null {
     return { settlement: { ...run, kind: 'cancel' }, writes: false }
   const error = refusal(job, move)
   if (error) return { settlement: { ...run, kind: 'discard', error }, writes: false }
+  const end = endOfMove(settlement)
+  return end && { settlement: end, writes: true }
+}
+
+/** The plain settlement of a run that ends by its move; null: it does not end. */
+export function endOfMove({ move: { then }, seq, attempt, startedUs }: NextSettlement): Settlement | null {
   if (then.kind !== 'end') return null
-  const end: Settlement = then.error
-    ? { ...run, kind: 'discard', error: then.error }
-    : { ...run, kind: 'complete', result: then.result }
-  return { settlement: end, writes: true }
+  const run = { seq, attempt, ...(startedUs !== undefined && { startedUs }) }
+  return then.error ? { ...run, kind: 'discard', error: then.error } : { ...run, kind: 'complete', result: then.result }
 }
 
 /** Counts the steps that a move writes; returns an error if its flow would remember too much. */

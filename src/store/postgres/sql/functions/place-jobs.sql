@@ -131,31 +131,10 @@ BEGIN
   SELECT array_agg(m.seq), array_agg(m.state), array_agg(m.flow), array_agg(m.generation),
     (SELECT array_agg(p) FROM moved, unnest(moved.permits) p)
   INTO v_seqs, v_states, v_flows, v_generations, v_permits FROM moved m;
-  -- Of two with one name the later counts.
-  INSERT INTO sluice.flow_steps AS s (
-    flow, generation, name, state, result, error, attempt, started, finished, waited, waited_for,
-    due, input
-  )
-  SELECT d.flow, d.generation, d.name, d.ends, d.result, d.error, d.tries, d.begun, d.finished,
-    d.waited, d.waited_for, d.until, d.state_before
-  FROM (
-    SELECT e.*, m.flow, m.generation,
-      row_number() OVER (PARTITION BY m.flow, m.generation, e.name ORDER BY e.n DESC) AS from_last
-    FROM unnest(
-        p_of, p_names, p_ends, p_results, p_errors, p_tries, p_begun, p_finished, p_waited,
-        p_waited_for, p_until, p_states_before
-      ) WITH ORDINALITY e(
-        seq, name, ends, result, error, tries, begun, finished, waited, waited_for, until,
-        state_before, n
-      )
-    JOIN unnest(v_seqs, v_flows, v_generations) m(seq, flow, generation) ON m.seq = e.seq
-  ) d
-  WHERE d.from_last = 1 ORDER BY d.n
-  ON CONFLICT (flow, generation, name) DO UPDATE SET
-    state = excluded.state, result = excluded.result, error = excluded.error,
-    attempt = excluded.attempt, started = excluded.started, finished = excluded.finished,
-    waited = excluded.waited, waited_for = excluded.waited_for, due = excluded.due,
-    input = excluded.input, remaining = NULL;
+  PERFORM sluice.write_flow_steps(
+    v_seqs, v_flows, v_generations, p_of, p_names, p_ends, p_results, p_errors, p_tries, p_begun,
+    p_finished, p_waited, p_waited_for, p_until, p_states_before
+  );
   IF v_permits IS NOT NULL THEN PERFORM sluice.return_permits(v_permits, v_now); END IF;
   RETURN QUERY SELECT m.seq, m.state, v_now FROM unnest(v_seqs, v_states) m(seq, state);
 END $f$;

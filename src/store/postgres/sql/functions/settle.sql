@@ -16,6 +16,7 @@ CREATE OR REPLACE FUNCTION sluice.settle(
 DECLARE
   v_now bigint; v_wall bigint; v_permits bigint[]; v_seqs bigint[]; v_attempts int[];
   v_states int[]; v_work boolean; v_ended bigint[]; v_flows text; v_ends boolean := false;
+  v_moves boolean;
 BEGIN
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
@@ -59,7 +60,8 @@ BEGIN
     WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker
       AND j.state + 0 = {{job.active}} AND (g.started IS NULL OR j.started = g.started)
       AND (g.moves IS NULL OR j.moves = g.moves)
-    RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due, j.flow
+    RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due, j.flow,
+      g.moves
   ), announced AS (
     INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
     SELECT d.queue, d.lane, min(d.uses), min(d.fair), bool_or(d.due IS NOT NULL) FROM done d
@@ -71,14 +73,14 @@ BEGIN
     array_agg(d.seq) FILTER (
       WHERE d.flow IS NOT NULL
         AND d.state IN ({{job.completed}}, {{job.cancelled}}, {{job.discarded}})
-    )
-  INTO v_seqs, v_attempts, v_states, v_permits, v_ended FROM done d;
+    ),
+    bool_or(d.moves IS NOT NULL)
+  INTO v_seqs, v_attempts, v_states, v_permits, v_ended, v_moves FROM done d;
   v_work := v_states && ARRAY[{{job.scheduled}}, {{job.available}}, {{job.retryable}}];
   IF v_permits IS NOT NULL THEN v_work := sluice.return_permits(v_permits, v_now) OR v_work; END IF;
   IF v_ended IS NOT NULL THEN
-    v_flows := sluice.advance(v_ended, p_retention);
-    v_ends := EXISTS (SELECT 1 FROM sluice.flow_ends e WHERE e.seq = ANY (v_ended));
-    v_work := v_work OR v_flows IS NOT NULL;
+    SELECT e.r_flows, e.r_ends, e.r_work OR v_work INTO v_flows, v_ends, v_work
+    FROM sluice.end_in_flows(v_ended, v_moves, p_retention, v_now) e;
   END IF;
   RETURN QUERY
   SELECT s, a, t, v_now, v_work, CASE n WHEN 1 THEN v_flows END, v_ends

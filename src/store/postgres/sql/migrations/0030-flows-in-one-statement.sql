@@ -1,0 +1,1 @@
+-- The functions write steps and ends of flows in one statement.
