@@ -14,11 +14,10 @@ import { Ahead, HEADS_AHEAD } from './ahead.ts'
 import { GuaranteeWatch } from './guarantee-watch.ts'
 import { isGuaranteed, isWithin, leavesGuarantee, levelOfHead, lift, opens, rankIn } from './guaranteed.ts'
 import { DropWatch } from './drop-watch.ts'
-import { type Candidate, WaitList } from './wait-list.ts'
+import { type Candidate, candidateOf, WaitList } from './wait-list.ts'
 import { type Charge, chargesOf, type Grant, pay, type QueueSlots } from './queue-slots.ts'
 import { isFull, REJECTED_AT_ONCE, type Refusal, refusalOf, type Rejection } from './refusal.ts'
 import { retime } from './retime.ts'
-import type { Elsewhere } from './elsewhere.ts'
 import { isStale, leaveScan, LateScan } from './late-scan.ts'
 import { endsTurn } from './turn.ts'
 import { rank, TurnOrder } from './turn-order.ts'
@@ -58,10 +57,8 @@ export class Admission {
   /** The number of offered lanes and wait lists, which share the slots. */
   #lanes = 0
   #ahead: Ahead | null = null
-  readonly #elsewhere: Elsewhere
 
   constructor(nowUs: number, turn: number, shares: readonly QueueSlots[], source: AdmissionSource) {
-    this.#elsewhere = source.elsewhere
     this.#yielding = new Yielding(source)
     this.nowUs = nowUs
     this.turn = turn
@@ -77,7 +74,9 @@ export class Admission {
   }
 
   #offer(lane: Lane, waitList: WaitList | null = null): void {
-    this.#order.push({ id: lane.id, priority: levelOfHead(lane), turn: lane.turn, head: lane.head, lane, waitList })
+    if (waitList) waitList.queued = true
+    else this.#guarantees.offers(lane)
+    this.#order.push(candidateOf(lane, waitList))
   }
 
   /** Adds a bucket whose wait list is due. */
@@ -143,7 +142,7 @@ export class Admission {
 
   /** Sets the wake time of every changed wait list. @returns when the next of them may start here */
   retime(): number {
-    this.#elsewhere.undo(this.#reopen)
+    this.#source.elsewhere.undo(this.#reopen)
     const parts = { nowUs: this.nowUs, source: this.#source, yielding: this.#yielding, dropping: this.#dropping }
     const listsUs = retime(this.waitLists.values(), {
       ...parts,
@@ -170,7 +169,7 @@ export class Admission {
 
   /** Offers the first lane of a due wait list if it can start here and the bucket itself would admit it. */
   #offerFirst(waitList: WaitList): void {
-    if (waitList.queued || this.#elsewhere.rests(waitList.bucket)) return
+    if (waitList.queued || this.#source.elsewhere.rests(waitList.bucket)) return
     const lane = this.#first(waitList)
     if (!lane) return
     const needUs = this.#needOf(lane, waitList.bucket)
@@ -182,7 +181,6 @@ export class Admission {
     if (unlisted && this.parked >= PARKED_AT_MOST) return void (this.unfinished = true)
     const leaves = isGuaranteed(lane) && leavesGuarantee(lane, this.#headOf(lane), this.nowUs)
     if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs) && !leaves)) return
-    waitList.queued = true
     this.#offer(lane, waitList)
   }
 
@@ -199,6 +197,11 @@ export class Admission {
     const share = this.#shares.get(lane.queue)
     if (share && share.slots > 0 && !waitList && share.endsBefore(candidate)) this.unfinished = true
     else if (share && share.slots > 0) {
+      const first = this.#guarantees.before(lane, this.nowUs, this.#headOf)
+      if (first) {
+        this.#offer(lane, waitList)
+        return this.#consider(candidateOf(first, null))
+      }
       const priority = share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
       if (this.#ahead || !this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
     }
@@ -231,10 +234,7 @@ export class Admission {
     this.#wait(lane, refusal)
     if (unlisted) placeAs(lane, unlisted)
     if (!waitList || waitList.bucket === refusal.bucket) return
-    if (!lane.deputyOf) {
-      lane.deputyOf = waitList.bucket
-      waitList.addDeputy(lane)
-    }
+    waitList.addDeputy(lane)
     this.#offerFirst(waitList)
   }
 
@@ -261,7 +261,7 @@ export class Admission {
     needOf(this.#source, lane, this.#headOf(lane), bucket, atUs)
 
   #refusalOf(lane: Lane, head: Head): Refusal | null {
-    return refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane, head), this.#elsewhere)
+    return refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane, head), this.#source.elsewhere)
   }
 
   /** Whether another worker still has precedence for a job ahead of this head. The lane keeps its place. */
@@ -277,7 +277,7 @@ export class Admission {
   /** Starts a head, tentatively if a backend has yet to be paid. A bucket: its backend is not to be asked now. */
   #start(lane: Lane, head: Head, share: QueueSlots): Bucket | null {
     const charges = chargesOf(lane, head, share)
-    const begun = this.#elsewhere.begin(lane, head, share, charges)
+    const begun = this.#source.elsewhere.begin(lane, head, share, charges)
     if (typeof begun === 'object') return begun
     if (begun === 'paid') this.#grant(share, lane, head, charges)
     if (begun === 'paid') leaveScan(lane, head)
@@ -319,7 +319,7 @@ export class Admission {
     }
     lane.state = 'waiting'
     lane.changed = true
-    if (isWithin(lane, lane.heads[lane.next], bucket, this.nowUs)) this.#lift(lane)
+    if (isWithin(lane, lane.heads[lane.next] ?? null, bucket, this.nowUs)) this.#lift(lane)
     // A claim that closes a dropping bucket must see that lanes elsewhere wait for it.
     for (const other of lane.buckets) if (other !== bucket && drops(other)) other.wakeAtUs ??= NEVER_US
     for (const other of lane.buckets) this.#guarantees.note(other)
@@ -361,7 +361,7 @@ export class Admission {
   }
 
   /** All lanes share the slots, so each gets this many turns at most. */
-  #headOf(lane: Lane): Head | null {
+  readonly #headOf = (lane: Lane): Head | null => {
     const turns = Math.ceil(this.#slots(lane.queue) / Math.max(1, this.#lanes))
     return headOf(lane, this.#source, turns, this.nowUs, this.#ahead ? HEADS_AHEAD : 0)
   }
@@ -393,7 +393,7 @@ export class Admission {
     if (this.#ahead) share.ahead--
     const shadowed = pay(charged, this.#ahead?.clockUs ?? this.nowUs, this.nowUs)
     this.grants.push({ lane, queue: share.queue, head, charged, startUs: this.nowUs, ...shadowed })
-    this.#elsewhere.charged(charged)
+    this.#source.elsewhere.charged(charged)
     for (const { bucket } of charged) this.#dropping.note(bucket)
   }
 }

@@ -1,6 +1,7 @@
 import { outsideUntil } from '../limits/guarantee.ts'
 import { comesToBeGuaranteed, waitsElsewhere, type WatchSource } from './drop-watch.ts'
-import { type Bucket, type Lane, NEVER_US } from './lane.ts'
+import { isGuaranteed, isWithin } from './guaranteed.ts'
+import { type Bucket, type Head, type Lane, NEVER_US } from './lane.ts'
 
 /**
  * Lanes that wait for a common limit outside their guarantee. At the instant at which their guarantee admits them, they
@@ -9,6 +10,9 @@ import { type Bucket, type Lane, NEVER_US } from './lane.ts'
 export class GuaranteeWatch {
   /** The buckets whose lanes elsewhere were examined or have changed. */
   readonly #changed = new Set<Bucket>()
+
+  /** The lanes with a guarantee in a bucket that were offered while they were open: no wait list ranks them. */
+  readonly #open = new Map<Bucket, Set<Lane>>()
 
   note(bucket: Bucket): void {
     if (bucket.policy?.of) this.#changed.add(bucket)
@@ -35,5 +39,34 @@ export class GuaranteeWatch {
         bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, atUs ?? nowUs)
       }
     }
+  }
+
+  /** Notes an open lane that is offered. */
+  offers(lane: Lane): void {
+    for (const { policy } of lane.buckets)
+      if (policy?.of)
+        for (const common of lane.buckets) if (common.limit === policy.of.limit) this.#openIn(common).add(lane)
+  }
+
+  /** An open lane that goes before this one: it is within its guarantee in a bucket where this one is not. Null: none. */
+  before(lane: Lane, nowUs: number, headOf: (lane: Lane) => Head | null): Lane | null {
+    if (this.#open.size === 0) return null
+    for (const common of lane.buckets) {
+      const others = this.#open.get(common)
+      if (!others || others.size === 0 || (isGuaranteed(lane) && lane.on === common)) continue
+      if (isWithin(lane, headOf(lane), common, nowUs)) continue
+      for (const other of others) {
+        // It is noted again when it is offered again.
+        others.delete(other)
+        if (other !== lane && other.state === 'open' && isWithin(other, headOf(other), common, nowUs)) return other
+      }
+    }
+    return null
+  }
+
+  #openIn(common: Bucket): Set<Lane> {
+    let lanes = this.#open.get(common)
+    if (!lanes) this.#open.set(common, (lanes = new Set()))
+    return lanes
   }
 }

@@ -27,22 +27,19 @@ export function lift(lane: Lane): void {
   lane.changed = true
 }
 
-/** The bucket that guarantees a lane a share of this bucket; null: none does. */
-export function guaranteeIn(lane: Lane, common: Bucket): Bucket | null {
-  return lane.buckets.find(({ policy }) => policy?.of?.limit === common.limit) ?? null
+/** Whether some bucket of a lane guarantees it a share of this bucket. */
+export function hasGuaranteeIn(lane: Lane, common: Bucket): boolean {
+  return lane.buckets.some(({ policy }) => policy?.of?.limit === common.limit)
 }
 
-/** Whether a head may start within its guarantee in this common bucket now. */
-export function isWithin(lane: Lane, head: Head | undefined, common: Bucket, nowUs: number): boolean {
-  const bucket = guaranteeIn(lane, common)
-  return bucket !== null && head !== undefined && outsideOf(lane, head, bucket, nowUs) === null
-}
-
-/** Until when a head is outside the guarantee of a bucket; null: it is within. Infinity: a permit must return. */
-function outsideOf(lane: Lane, head: Head, bucket: Bucket, nowUs: number): number | null {
-  if (!bucket.policy?.of) return Infinity
-  const weight = weightOf(head, lane.buckets.indexOf(bucket), bucket)
-  return outsideUntil(bucket.policy.of, bucket.state, bucket.active, nowUs, weight)
+/** Whether a head may start within its guarantee in this common bucket now. Of several guarantees one is enough. */
+export function isWithin(lane: Lane, head: Head | null, common: Bucket, nowUs: number): boolean {
+  if (!head) return false
+  return lane.buckets.some((bucket, i) => {
+    const of = bucket.policy?.of
+    if (of?.limit !== common.limit) return false
+    return outsideUntil(of, bucket.state, bucket.active, nowUs, weightOf(head, i, bucket)) === null
+  })
 }
 
 /** Whether a head goes before all without a guarantee in a bucket: it is within its own, or its lane waits as such. */

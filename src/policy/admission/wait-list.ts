@@ -1,5 +1,5 @@
 import type { Bucket, Lane } from './lane.ts'
-import { guaranteeIn, isGuaranteed } from './guaranteed.ts'
+import { hasGuaranteeIn, isGuaranteed, levelOfHead } from './guaranteed.ts'
 import { rank, type TurnRank } from './turn-order.ts'
 
 /** A lane that a decision examines. */
@@ -7,6 +7,11 @@ export interface Candidate extends TurnRank {
   readonly lane: Lane
   /** The wait list that offers the lane as its first; null: the lane is open. */
   readonly waitList: WaitList | null
+}
+
+/** A lane as a decision examines it. @param waitList the wait list that offers it; null: it is open */
+export function candidateOf(lane: Lane, waitList: WaitList | null): Candidate {
+  return { id: lane.id, priority: levelOfHead(lane), turn: lane.turn, head: lane.head, lane, waitList }
 }
 
 /**
@@ -78,7 +83,10 @@ export class WaitList {
     this.#joined.delete(lane)
   }
 
+  /** A lane is the deputy of one list: the first that it left. */
   addDeputy(lane: Lane): void {
+    if (lane.deputyOf) return
+    lane.deputyOf = this.bucket
     this.#deputies.add(lane)
   }
 
@@ -148,7 +156,7 @@ export class WaitList {
     for (const deputy of this.#deputies) {
       const over = deputy.on
       if (!over || over === this.bucket || !lane.buckets.includes(over) || !holds(deputy.queue)) continue
-      if (!isGuaranteed(deputy) && guaranteeIn(lane, over)) continue
+      if (!isGuaranteed(deputy) && hasGuaranteeIn(lane, over)) continue
       if (rank(deputy, lane) < 0) return deputy
     }
     return null

@@ -1,7 +1,7 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
 import { outsideUntil } from '../../policy/limits/guarantee.ts'
-import { type Guarantee, guardInForce } from '../../policy/limits/limit.ts'
+import { guardInForce } from '../../policy/limits/limit.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { type Explanation, firstOf, type WorkerWait } from '../contract/waits.ts'
 import { get } from './get.ts'
@@ -138,19 +138,21 @@ function* outlooksOf(
   return outlooks
 }
 
-/** The bucket that guarantees a job a share of a common one, and from when on; null: none does. */
+/** The bucket that guarantees a job a share of a common one first, and from when on; null: none does. */
 function guaranteeOf(
   common: StoredBucket,
   buckets: readonly StoredBucket[],
   costs: readonly number[],
   nowUs: number,
 ): Pick<Explanation, 'guarantee'> | null {
-  const i = buckets.findIndex(({ policy }) => policy?.of?.limit === common.limit)
-  const bucket = buckets[i]
-  if (!bucket?.policy?.of) return null
-  const { limit, key, state, active, policy } = bucket
-  const fromUs = outsideUntil(policy.of as Guarantee, state, active, nowUs, costs[i] ?? 1) ?? nowUs
-  return { guarantee: { limit, key, fromUs: fromUs === Infinity ? null : fromUs } }
+  let first: NonNullable<Explanation['guarantee']> | null = null
+  for (const [i, { limit, key, state, active, policy }] of buckets.entries()) {
+    if (policy?.of?.limit !== common.limit) continue
+    const fromUs = outsideUntil(policy.of, state, active, nowUs, costs[i] ?? 1) ?? nowUs
+    if (first && fromUs >= (first.fromUs ?? Infinity)) continue
+    first = { limit, key, fromUs: fromUs === Infinity ? null : fromUs }
+  }
+  return first && { guarantee: first }
 }
 
 /** Every bucket must admit a job, so the last one decides; null: a permit has to return first. */
