@@ -1,6 +1,7 @@
 import { charge, deniedUntil } from '../../policy/limits/bucket.ts'
 import { outsideUntil } from '../../policy/limits/guarantee.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
+import { chargeShadow } from '../../policy/limits/shadow.ts'
 import type { BucketUse, Denied, HeldPermit, UnitAnswer, UnitRequest, Unknown } from '../contract/limiter.ts'
 import type { Ledger, LedgerBucket } from './ledger.ts'
 
@@ -65,9 +66,9 @@ export function isAssured(
   { limit }: LedgerBucket,
   nowUs: number,
 ): boolean {
-  const i = buckets.findIndex(({ policy }) => policy.of?.limit === limit)
-  const { policy, state, active = 0 } = buckets[i] ?? {}
-  return Boolean(policy?.of && state && outsideUntil(policy.of, state, active, nowUs, uses[i]?.weight ?? 1) === null)
+  return buckets.some(({ policy: { of }, state, active }, i) => {
+    return of?.limit === limit && outsideUntil(of, state, active, nowUs, uses[i]?.weight ?? 1) === null
+  })
 }
 
 /** Decides requests in order. @param decide decides one of them; default: by its buckets alone */
@@ -103,8 +104,7 @@ function acquireFromOne(ledger: Ledger, request: UnitRequest, { limit, key, weig
   const startUs =
     deniedUntil(policy, state, bucket.active, fromUs, weight, keptBack(policy, request.priority)) ?? fromUs
   if (startUs - fromUs > withinUs) return denial(bucket, startUs, fromUs)
-  charge(policy, state, nowUs, weight, startUs)
-  bucket.changed = true
+  pay(bucket, nowUs, weight, startUs)
   const permit = policy.concurrency === null ? null : takePermits([bucket], request, nowUs)
   return { kind: 'granted', atUs: startUs, startInUs: startUs - nowUs, permit }
 }
@@ -117,13 +117,16 @@ function acquireFromAll(ledger: Ledger, request: UnitRequest): UnitAnswer {
   const fromUs = nowUs + aheadUs
   const { atUs: startUs, by } = openingOf(buckets, request, fromUs)
   if (by && startUs - fromUs > withinUs) return denial(by, startUs, fromUs)
-  for (let i = 0; i < buckets.length; i++) {
-    const bucket = buckets[i] as LedgerBucket
-    charge(bucket.policy, bucket.state, nowUs, request.uses[i]?.weight ?? 1, startUs)
-    bucket.changed = true
-  }
+  for (let i = 0; i < buckets.length; i++) pay(buckets[i] as LedgerBucket, nowUs, request.uses[i]?.weight ?? 1, startUs)
   const permit = takePermits(buckets, request, nowUs)
   return { kind: 'granted', atUs: startUs, startInUs: startUs - nowUs, permit }
+}
+
+function pay(bucket: LedgerBucket, nowUs: number, weight: number, startUs: number): void {
+  const { policy, state, active } = bucket
+  if (policy.mode === 'shadow') chargeShadow(policy, state, active, startUs, weight)
+  else charge(policy, state, nowUs, weight, startUs)
+  bucket.changed = true
 }
 
 /** Takes a permit of each bucket that counts them; null: none does. */

@@ -100,4 +100,18 @@ export function shadow(backend: StoreBackend): void {
     await w.store.charge('s', '', 4, w.run('a3').startedUs)
     expect((await w.bucket('s')).shadow?.waitUs).toBe(6e5)
   })
+
+  test('puts the calls of plain code in the same queue', async () => {
+    const w = harness()
+    await w.define({ s: { window: 'sliding', max: 3, per: '1s', guard: 0, mode: 'shadow' } })
+    const call = (weight: number) =>
+      w.store.budgets.acquire([
+        { uses: [{ limit: 's', key: '', weight }], priority: 0, line: 1, permit: `p${weight}`, leaseUs: 1e6 },
+      ])
+    expect(await call(2)).toMatchObject([{ kind: 'granted', startInUs: 0 }])
+    expect(await call(3)).toMatchObject([{ kind: 'granted', startInUs: 0 }])
+    expect((await w.bucket('s')).shadow).toEqual({ delayed: 1, dropped: 0, totalUs: 1e6, worstUs: 1e6, waitUs: 2e6 })
+    await w.add('a', { limits: ['s'] })
+    expect((await w.claim()).jobs[0]?.shadowed).toEqual([{ limit: 's', key: '', delayUs: 2e6, drops: false }])
+  })
 }

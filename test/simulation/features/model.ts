@@ -4,6 +4,9 @@ import type { LimitPlan, Rule } from './plan.ts'
 /** The tolerance that the model grants the engine, µs: the engine carries fractions of a µs, the model rounds them. */
 export const SLACK_US = 3
 
+/** Since 1970 a number of µs has no room for thirds of them. */
+const EPOCH_US = Date.UTC(2026, 0, 1) * 1000
+
 interface Entry {
   readonly atUs: number
   readonly units: number
@@ -16,7 +19,7 @@ export class ModelBucket {
   /** The runs that hold a permit. */
   readonly holders: Set<number> = new Set()
   readonly #log: Entry[] = []
-  /** When each rate is full again, by its place among the rules. */
+  /** When each rate is full again, by its place among the rules: µs since the epoch of this model. */
   readonly #fullAtUs: number[]
   #closedUntilUs = 0
   /** A penalty that leaves a rate one token when it is over; 0: there is none. */
@@ -25,6 +28,9 @@ export class ModelBucket {
   #assuredFullUs = -Infinity
   /** Which starts were within the share cannot be told any more. */
   isUncertain = false
+  /** Starts of one instant cost different units: in shadow mode their order decides what they and all later ones wait. */
+  hasUnknownOrder = false
+  #last: Entry = { atUs: -Infinity, units: 0 }
 
   constructor(limit: LimitPlan, key: string) {
     this.limit = limit
@@ -80,6 +86,8 @@ export class ModelBucket {
    * had returned. Those that it would have delayed form a queue.
    */
   startInShadow(nowUs: number, units: number): number {
+    if (this.#last.atUs === nowUs && this.#last.units !== units) this.hasUnknownOrder = true
+    this.#last = { atUs: nowUs, units }
     const fromUs = Math.max(nowUs, this.#log.at(-1)?.atUs ?? -Infinity)
     const atUs = units === 0 ? nowUs : this.#rulesAt(fromUs, units, 0)
     const { concurrency, onLimit, maxWaitUs } = this.limit
@@ -93,7 +101,7 @@ export class ModelBucket {
     if (units === 0) return
     for (const [i, rule] of this.limit.rules.entries())
       if (rule.kind === 'rate')
-        this.#fullAtUs[i] = Math.max(this.#fullAtUs[i] ?? 0, nowUs) + (units * rule.perUs) / rule.rate
+        this.#fullAtUs[i] = laterOf(this.#fullAtUs[i] ?? 0, nowUs - EPOCH_US) + (units * rule.perUs) / rule.rate
     this.#log.push({ atUs: nowUs, units })
   }
 
@@ -137,8 +145,8 @@ export class ModelBucket {
   #rateAt(rule: Extract<Rule, { kind: 'rate' }>, place: number, fromUs: number, needed: number): number {
     const intervalUs = rule.perUs / rule.rate
     let fullAtUs = this.#fullAtUs[place] ?? -Infinity
-    if (this.#penaltyUs > 0) fullAtUs = Math.max(fullAtUs, this.#penaltyUs + (rule.burst - 1) * intervalUs)
-    return Math.max(fromUs, Math.ceil(fullAtUs - (rule.burst - needed) * intervalUs - 1e-3))
+    if (this.#penaltyUs > 0) fullAtUs = Math.max(fullAtUs, this.#penaltyUs - EPOCH_US + (rule.burst - 1) * intervalUs)
+    return Math.max(fromUs, EPOCH_US + Math.ceil(fullAtUs - (rule.burst - needed) * intervalUs - 1e-3))
   }
 
   #endPenalty(nowUs: number): void {
@@ -147,7 +155,7 @@ export class ModelBucket {
       if (rule.kind === 'rate')
         this.#fullAtUs[i] = Math.max(
           this.#fullAtUs[i] ?? 0,
-          this.#penaltyUs + ((rule.burst - 1) * rule.perUs) / rule.rate,
+          this.#penaltyUs - EPOCH_US + ((rule.burst - 1) * rule.perUs) / rule.rate,
         )
     this.#penaltyUs = 0
   }
@@ -156,6 +164,11 @@ export class ModelBucket {
   #used(fromUs: number, toUs: number): number {
     return this.#log.reduce((sum, { atUs, units }) => (atUs >= fromUs && atUs < toUs ? sum + units : sum), 0)
   }
+}
+
+/** The later of two instants. A start at the first whole µs after the bucket is full again was not late. */
+function laterOf(fullAtUs: number, nowUs: number): number {
+  return nowUs - fullAtUs < 1 ? fullAtUs : nowUs
 }
 
 function isOver(rule: Rule, firstUs: number, apartUs: number, units: number, after: number): boolean {
