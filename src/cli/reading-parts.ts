@@ -12,7 +12,10 @@ import { Results } from '../engine/run/results.ts'
 import type { Store } from '../store/contract/store.ts'
 
 /** The parts that an engine's views need. */
-export interface ReadingParts extends Pick<FlowHooks, 'calls' | 'checkOpen' | 'tasks' | 'workflows'> {
+export interface ReadingParts extends Pick<
+  FlowHooks,
+  'calls' | 'checkOpen' | 'instrumentation' | 'tasks' | 'workflows'
+> {
   readonly clock: Clock
   readonly logger: Logger
   readonly store: () => Promise<Store>
@@ -35,6 +38,7 @@ export function readingParts(opened: Store): ReadingParts {
   return {
     calls: { newId: createIds(clock), clock, limits, queueLimits: { ofJobs: () => [] }, queueTerms: new Map() },
     checkOpen: () => undefined,
+    instrumentation: () => null,
     tasks: new Map(),
     workflows: new Map(),
     clock,

@@ -136,6 +136,7 @@ export class Sluice {
       about: () => this.#place.inWords(this.#worker ? 'running' : 'not started'),
       store: () => this.#open?.store ?? store(),
       checkOpen: (what: string) => this.#checkOpen(what),
+      instrumentation: () => this.#enqueuer.instrumentation,
     }
     this.#enqueuer = new Enqueuer(calling)
     this.#flowEngine = flowEngineOf({
@@ -161,10 +162,8 @@ export class Sluice {
       open: () => this.#openForOthers(),
       onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
-    this.#unbind = [
-      ...options.tasks.map((each) => bind(each, this.#enqueuer)),
-      ...(options.workflows ?? []).map((each) => bindWorkflow(each, starter)),
-    ]
+    const { tasks, workflows = [] } = options
+    this.#unbind = [...tasks.map((t) => bind(t, this.#enqueuer)), ...workflows.map((w) => bindWorkflow(w, starter))]
     this.#detach = this.#attach(clock)
   }
 

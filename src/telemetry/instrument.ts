@@ -64,6 +64,7 @@ export function instrument(sluice: Sluice, options: InstrumentOptions = {}): () 
         throw error
       }
     },
+    step: (call, work) => traced.step?.(call, work) ?? work(),
     async run(call, work) {
       const beganUs = systemClock.monotonicUs()
       const end = await traced.run(call, work)

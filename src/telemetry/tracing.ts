@@ -11,11 +11,19 @@ import {
   type Tracer,
 } from '@opentelemetry/api'
 import { asError } from '../base/thrown.ts'
-import type { Carried, EnqueueCall, Instrumentation, RunCall, RunEnd } from '../engine/events/instrumentation.ts'
+import type {
+  Carried,
+  EnqueueCall,
+  Instrumentation,
+  RunCall,
+  RunEnd,
+  StepCall,
+} from '../engine/events/instrumentation.ts'
+import type { StepEnd } from '../engine/define/flow-entry.ts'
 import { errorType, SYSTEM } from './attributes.ts'
 
 /**
- * Creates spans around enqueues and runs. Names and attributes follow OpenTelemetry's semantic conventions for
+ * Creates spans around enqueues, runs and the code of steps. Names and attributes follow OpenTelemetry's semantic conventions for
  * messaging. The program's propagator writes the context that travels with the job.
  *
  * @param isChild true: a run joins the trace of its enqueue. false: it has its own trace. Either way the run links to
@@ -43,6 +51,11 @@ export function tracing(tracer: Tracer, isChild: boolean): Instrumentation {
         parent,
       )
       return context.with(trace.setSpan(parent, span), () => processing(span, work))
+    },
+    step: (call, work) => {
+      const started = trace.getSpanContext(propagation.extract(ROOT_CONTEXT, call.carried))
+      const options = { attributes: stepAttributes(call), ...(started && { links: [{ context: started }] }) }
+      return tracer.startActiveSpan(`step ${call.step}`, options, (span) => stepping(span, work))
     },
   }
 }
@@ -74,6 +87,13 @@ async function processing(span: Span, work: () => Promise<RunEnd>): Promise<RunE
   return end
 }
 
+async function stepping(span: Span, work: () => Promise<StepEnd>): Promise<StepEnd> {
+  const end = await work()
+  if (!end.ok) fail(span, end.error)
+  span.end()
+  return end
+}
+
 function fail(span: Span, thrown: unknown): void {
   const error = asError(thrown)
   span.recordException(error)
@@ -89,6 +109,16 @@ function sendAttributes({ task, queue, count }: EnqueueCall): Attributes {
     'messaging.destination.name': queue,
     'sluice.task': task,
     ...(count > 1 && { 'messaging.batch.message_count': count }),
+  }
+}
+
+function stepAttributes({ flow, workflow, step, attempt }: StepCall): Attributes {
+  return {
+    ...SYSTEM,
+    'sluice.task': workflow,
+    'sluice.flow.id': flow,
+    'sluice.flow.step': step,
+    'sluice.job.attempt': attempt,
   }
 }
 

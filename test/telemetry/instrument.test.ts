@@ -1,61 +1,19 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { context, propagation, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
-import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
-import { W3CTraceContextPropagator } from '@opentelemetry/core'
-import {
-  AggregationTemporality,
-  InMemoryMetricExporter,
-  MeterProvider,
-  PeriodicExportingMetricReader,
-} from '@opentelemetry/sdk-metrics'
-import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { createHttpApp } from '../../src/exports/http.ts'
-import { input, limit, type Sluice, task } from '../../src/exports/index.ts'
-import { instrument, type InstrumentOptions } from '../../src/exports/opentelemetry.ts'
+import { input, limit, task } from '../../src/exports/index.ts'
 import { createEngineHarness } from '../engine/engine-harness.ts'
 import { UnreliableBackend } from '../engine/unreliable-backend.ts'
 import { readMetrics } from '../http/prometheus-text.ts'
+import { everyStore } from '../stores.ts'
+import { observe, withContext } from './telemetry-harness.ts'
 
-beforeAll(() => {
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
-  propagation.setGlobalPropagator(new W3CTraceContextPropagator())
-})
-afterAll(() => {
-  context.disable()
-  propagation.disable()
-})
+const STORES = await everyStore('figures of OpenTelemetry')
 
-/** Instruments an engine with providers of the test's own. */
-function observe(engine: Sluice, options: InstrumentOptions = {}) {
-  const spans = new InMemorySpanExporter()
-  const tracers = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] })
-  const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
-  const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })
-  const meters = new MeterProvider({ readers: [reader] })
-  const tracer = tracers.getTracer('test')
-  const off = instrument(engine, { tracer, meter: meters.getMeter('test'), ...options })
-  onTestFinished(async () => {
-    off()
-    await meters.shutdown()
-    await tracers.shutdown()
-  })
-  /** Every data point of a metric, as it stands. */
-  const points = async (name: string): Promise<{ attributes: object; value: unknown }[]> => {
-    exporter.reset()
-    await reader.forceFlush()
-    const found = exporter
-      .getMetrics()
-      .flatMap((each) => each.scopeMetrics)
-      .flatMap((each) => each.metrics)
-      .filter(({ descriptor }) => descriptor.name === name)
-    return found.flatMap(({ dataPoints }) => dataPoints.map(({ attributes, value }) => ({ attributes, value })))
-  }
-  const named = (name: string) => spans.getFinishedSpans().filter((span) => span.name === name)
-  return { off, points, named, tracer }
-}
+withContext()
 
 describe('traces', () => {
   test('a run belongs to the trace of its enqueue, is linked to it, and is active in the handler', async () => {
@@ -271,7 +229,7 @@ describe('metrics', () => {
     expect(await points('sluice.limit.adjusted')).toEqual([{ attributes: { 'sluice.limit': 'gate' }, value: 1 }])
   })
 
-  test('the figures of an engine are those of the server’s /metrics', async () => {
+  test.each(STORES)('on $name the figures of an engine are those of the server’s /metrics', async (kind) => {
     const { clock, start } = createEngineHarness()
     const work = task('work.item', input<{ fails: boolean }>(), {
       limits: [limit('gate', { rate: 2, per: '10s' })],
@@ -280,7 +238,7 @@ describe('metrics', () => {
         if (fails) throw new RangeError('no')
       },
     })
-    const engine = await start({ tasks: [work] })
+    const engine = await start({ tasks: [work], store: kind.create() })
     const { points } = observe(engine)
     const app = createHttpApp({ sluice: engine, clock })
     onTestFinished(() => app.close())

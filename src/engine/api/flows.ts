@@ -4,6 +4,7 @@ import { fromJsonText, toJsonText } from '../../base/json-value.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import { type FlowRecord, isWorkflowKind } from '../../jobs/flow.ts'
+import type { NewJob } from '../../jobs/job.ts'
 import { checkFlow, type NewFlow } from '../../jobs/new-flow.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type FlowOptions, toFlow } from '../define/flow.ts'
@@ -13,6 +14,7 @@ import { listed } from '../define/task-list.ts'
 import type { WorkflowDefinition } from '../define/workflow.ts'
 import type { Events } from '../events/events.ts'
 import { reportFlow } from '../events/flow-news.ts'
+import { type Carried, carrying, type Instrumentation } from '../events/instrumentation.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type EnqueueContext, prepare } from '../run/enqueue.ts'
 import type { Results } from '../run/results.ts'
@@ -57,6 +59,7 @@ export interface FlowHooks {
   readonly results: Results
   readonly wakeup: Wakeup
   readonly servedQueues: ServedQueues
+  readonly instrumentation: () => Instrumentation | null
   /** Aborts a run of this process. */
   readonly cancelRun: (job: string) => Promise<void>
 }
@@ -84,8 +87,16 @@ export class FlowsApi {
     const flow = await toFlow(calls.newId(), options, (task, input, callOptions) =>
       prepare(calls, listed(tasks, task), input, callOptions),
     )
-    await this.register(flow)
-    return { id: flow.id, jobs: flow.nodes.map(({ job }) => results.handle(job.id, false)) }
+    const { id, nodes } = flow
+    const jobs = nodes.map(({ job }) => results.handle(job.id, false))
+    const store = async (carried: Carried): Promise<StartedFlow[]> => {
+      await this.register(tracedFlow(flow, carried))
+      return [{ id, jobs }]
+    }
+    const [first] = nodes
+    const call = { task: first?.job.task ?? flow.kind, queue: first?.job.queue ?? 'default', count: nodes.length }
+    await (this.#hooks.instrumentation()?.enqueue(call, store) ?? store({}))
+    return { id, jobs }
   }
 
   /** Stores a flow with prepared jobs, for `start`. @throws {SluiceError} `flow.invalid`, `engine.stopped` */
@@ -276,4 +287,12 @@ function checkPage(page: { readonly limit?: number; readonly afterNode?: number 
 
 function missing(id: string): SluiceError {
   return new SluiceError('flow.not_found', `The flow ${id} does not exist. Its retention may be over.`)
+}
+
+/** A flow whose jobs carry a trace context. */
+function tracedFlow(flow: NewFlow, carried: Carried): NewFlow {
+  if (Object.keys(carried).length === 0) return flow
+  const traced = <T extends { readonly job: NewJob }>(each: T): T => ({ ...each, job: carrying(each.job, carried) })
+  const callbacks = Object.entries(flow.callbacks).map(([name, each]) => [name, traced(each)])
+  return { ...flow, nodes: flow.nodes.map(traced), callbacks: Object.fromEntries(callbacks) as NewFlow['callbacks'] }
 }

@@ -45,6 +45,9 @@ export interface FlowEngine {
   readonly listed: ListedNames
 }
 
+/** The end of one run of a step's code. */
+export type StepEnd = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: Error }
+
 /** One run of a job of a workflow flow, as the flow's code gets it. */
 export interface FlowEntry {
   readonly engine: FlowEngine
@@ -61,6 +64,8 @@ export interface FlowEntry {
   readonly observe: (response: Answer) => void
   /** Writes a move that stays in its slot. Null: the run goes on. */
   readonly stay: (move: FlowMove) => Promise<FlowEnd | null>
+  /** Runs the code of a step, within the instrumentation if there is one. */
+  readonly traced: (step: string, attempt: number, work: () => Promise<StepEnd>) => Promise<StepEnd>
   /** Reports a step or the flow. */
   readonly tell: (news: FlowEntryNews) => void
 }

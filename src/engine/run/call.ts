@@ -6,7 +6,7 @@ import type { GrantedJob } from '../../jobs/job.ts'
 import { extraOf } from '../../jobs/job-extra.ts'
 import { validate } from '../../jobs/schema.ts'
 import type { Events } from '../events/events.ts'
-import { carriedBy, type Instrumentation, type EndReason, type RunEnd } from '../events/instrumentation.ts'
+import { carriedBy, type EndReason, type RunEnd, wrapped } from '../events/instrumentation.ts'
 import type { Context, TaskDefinition } from '../define/task.ts'
 import { type TermsOfQueues, timeoutOf } from '../define/job-terms.ts'
 import { snoozeFor } from '../define/snooze.ts'
@@ -23,7 +23,6 @@ export interface CallContext extends EntryContext {
   readonly events: Events
   readonly feedback: Feedback
   readonly queueTerms: TermsOfQueues
-  readonly instrumentation: () => Instrumentation | null
 }
 
 /** One call of the handler of a job: its timeout, its abort signal, its context. */
@@ -51,14 +50,11 @@ export class HandlerCall {
     const instrumentation = this.#shared.instrumentation()
     if (!instrumentation) return this.#run()
     const { id, task, queue, attempt, extra } = this.job
-    let own: Promise<RunEnd> | null = null
-    // Runs once: the instrumentation around a call may fail, and the call still ends by itself.
-    const work = (): Promise<RunEnd> => (own ??= this.#run())
-    try {
-      return instrumentation.run({ id, task, queue, attempt, carried: carriedBy(extra) }, work).catch(work)
-    } catch {
-      return work()
-    }
+    const call = { id, task, queue, attempt, carried: carriedBy(extra) }
+    return wrapped(
+      () => this.#run(),
+      (work) => instrumentation.run(call, work),
+    )
   }
 
   #run(): Promise<RunEnd> {

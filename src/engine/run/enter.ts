@@ -7,6 +7,7 @@ import type { FlowMove } from '../../jobs/workflow.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Events } from '../events/events.ts'
 import { reportEntry } from '../events/flow-news.ts'
+import { carriedBy, carrying, type Instrumentation, wrapped } from '../events/instrumentation.ts'
 import type { Feedback } from './feedback.ts'
 import { logged, runLogger } from './job-logger.ts'
 import type { KeptNotes } from './kept-notes.ts'
@@ -19,6 +20,7 @@ export interface EntryContext extends SettleContext {
   readonly handlerLogger: Logger
   readonly notes: KeptNotes
   readonly flows: FlowEngine
+  readonly instrumentation: () => Instrumentation | null
 }
 
 /** The outcome of a run, and its result if a write within the run has ended it already. */
@@ -44,8 +46,28 @@ export function entryOf(context: EntryContext, job: GrantedJob, signal: AbortSig
     logger: notes.logger(runLogger(handlerLogger, logged(job)), job),
     charge: (limit, units) => feedback.charge(job, typeof limit === 'string' ? limit : limit.name, units),
     observe: (response) => feedback.observe(job, response),
-    stay: (move) => stay(context, job, run.moves, move),
+    stay: (move) => stay(context, job, run.moves, tracedMove(job, move)),
+    traced: (step, attempt, work) => {
+      const instrumentation = context.instrumentation()
+      if (!instrumentation?.step) return work()
+      const call = { flow: flow.id, workflow: job.task, step, attempt, carried: carriedBy(job.extra) }
+      return wrapped(work, (once) => instrumentation.step?.(call, once) ?? once())
+    },
     tell,
+  }
+}
+
+/** A move whose new jobs and flows belong to the trace of the flow's start. */
+function tracedMove({ extra }: GrantedJob, move: FlowMove): FlowMove {
+  const carried = carriedBy(extra)
+  if (Object.keys(carried).length === 0 || (move.spawn.length === 0 && move.children.length === 0)) return move
+  return {
+    ...move,
+    spawn: move.spawn.map((each) => ({ ...each, job: carrying(each.job, carried) })),
+    children: move.children.map((each) => ({
+      ...each,
+      flow: { ...each.flow, job: carrying(each.flow.job, carried) },
+    })),
   }
 }
 
@@ -68,7 +90,10 @@ export function outcomeOfEntry(
   const { seq, attempt, flow } = job
   const moves = flow?.workflow?.moves ?? 0
   if (end.kind === 'moved')
-    return { settlement: { seq, id: job.id, attempt, kind: 'next', moves, move: end.move }, error: end.error }
+    return {
+      settlement: { seq, id: job.id, attempt, kind: 'next', moves, move: tracedMove(job, end.move) },
+      error: end.error,
+    }
   if (end.kind === 'completed')
     return { settlement: { seq, attempt, kind: 'complete', result: end.result }, error: null }
   if (end.kind === 'snoozed') return { settlement: { seq, attempt, kind: 'snooze', delayUs: end.delayUs }, error: null }

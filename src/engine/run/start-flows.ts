@@ -15,6 +15,7 @@ import type {
   WorkflowEngine,
 } from '../define/workflow.ts'
 import type { Events } from '../events/events.ts'
+import { type Carried, carrying, type Instrumentation } from '../events/instrumentation.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { JobCancelled, JobDiscarded, type Results } from './results.ts'
 
@@ -34,6 +35,7 @@ export interface FlowStarterOptions {
   readonly store: () => Store | Promise<Store>
   /** Throws once the engine has been stopped. */
   readonly checkOpen: (what: string) => void
+  readonly instrumentation: () => Instrumentation | null
 }
 
 /** Starts the flows of an engine's workflows, and sends them signals. */
@@ -59,11 +61,23 @@ export class FlowStarter implements WorkflowEngine {
     options: FlowStartOptions,
     changed: (start: NewWorkflow) => NewWorkflow = (start) => start,
   ): Promise<readonly StartedFlowOf[]> {
-    const { checkOpen, flows, servedQueues, wakeup } = this.#options
+    const { checkOpen, flows, instrumentation } = this.#options
     checkOpen(`started for ${definition.name}`)
     const prepared = await Promise.all(inputs.map((input) => definition.prepare(flows, input, options)))
     const starts = prepared.map(changed)
-    if (starts.length === 0) return []
+    const [first] = starts
+    if (!first) return []
+    const store = (carried: Carried): Promise<StartedFlowOf[]> =>
+      this.#store(
+        starts.map((start) => ({ ...start, job: carrying(start.job, carried) })),
+        options,
+      )
+    const call = { task: definition.name, queue: first.job.queue, count: starts.length }
+    return instrumentation()?.enqueue(call, store) ?? this.#store(starts, options)
+  }
+
+  async #store(starts: readonly NewWorkflow[], options: FlowStartOptions): Promise<StartedFlowOf[]> {
+    const { servedQueues, wakeup } = this.#options
     const opened = this.#options.store()
     const store = opened instanceof Promise ? await opened : opened
     const answers = store.startWorkflows(starts, options.tx)

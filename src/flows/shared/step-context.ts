@@ -3,7 +3,7 @@ import type { Timer } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { asError } from '../../base/thrown.ts'
-import type { FlowEntry } from '../../engine/define/flow-entry.ts'
+import type { FlowEntry, StepEnd } from '../../engine/define/flow-entry.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 
@@ -33,9 +33,6 @@ export interface StepRun {
   readonly timeoutMs: number | null
 }
 
-/** The end of one run of a step's code. */
-export type StepOutcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: Error }
-
 const RUNNING = new AsyncLocalStorage<object>()
 
 /** @throws {SluiceError} `step.nested` within the code of a step of these runs */
@@ -54,11 +51,15 @@ export function stepKey(flow: string, generation: number, step: string): string 
 }
 
 /** Runs the code of a step until it ends or times out. It never rejects. */
-export function runStep(entry: FlowEntry, run: StepRun, code: (context: StepContext) => unknown): Promise<StepOutcome> {
+export function runStep(entry: FlowEntry, run: StepRun, code: (context: StepContext) => unknown): Promise<StepEnd> {
+  return entry.traced(run.step, run.attempt, () => runCode(entry, run, code))
+}
+
+function runCode(entry: FlowEntry, run: StepRun, code: (context: StepContext) => unknown): Promise<StepEnd> {
   return new Promise((resolve) => {
     const aborts = new Aborts(entry.signal)
     let timer: Timer | null = null
-    const end = (outcome: StepOutcome): void => {
+    const end = (outcome: StepEnd): void => {
       timer?.cancel()
       aborts.release()
       resolve(outcome)
