@@ -1,12 +1,21 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Trouble } from '../../base/trouble.ts'
-import type { BucketName, HeldPermit, LimitBackend, UnitAnswer, UnitRequest } from '../../limiter/contract/limiter.ts'
+import type {
+  BucketName,
+  Denied,
+  HeldPermit,
+  LimitBackend,
+  UnitAnswer,
+  UnitRequest,
+} from '../../limiter/contract/limiter.ts'
 import { Access } from '../../limiter/client/access.ts'
 import { Lead } from '../../limiter/client/lead.ts'
+import type { AskTerms, PaidLine } from '../../limiter/client/paid-book.ts'
 import { Permits } from '../../limiter/client/permits.ts'
 import { Returns } from '../../limiter/client/returns.ts'
+import { Shares } from '../../limiter/client/shares.ts'
 import { backendLoader } from '../../limiter/open.ts'
-import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { BudgetSettings } from '../define/budgets.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { Events } from '../events/events.ts'
@@ -18,6 +27,8 @@ export interface BudgetLinkOptions {
   readonly trouble: Trouble
   readonly limits: LimitRegistry
   readonly leaseUs: number
+  /** Names the permits of this process, unlike those of any other. */
+  readonly prefix: string
 }
 
 /** A backend that is down is asked again after this time. */
@@ -35,6 +46,8 @@ export class BudgetLink {
   askingSinceUs: number | null = null
   /** Since when the backend cannot be reached, on the steady clock; null: it can be. */
   downSinceUs: number | null = null
+  readonly #shares = new Shares()
+  #permits = 0
   readonly #access: Access
   readonly #options: BudgetLinkOptions
   /** The number of limits that the backend was told. */
@@ -88,6 +101,33 @@ export class BudgetLink {
   call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
     this.#define()
     return this.#access.call(work)
+  }
+
+  /** The requests for some starts of a line. */
+  requests(line: PaidLine, starts: number, place: number): UnitRequest[] {
+    const { clock, leaseUs, prefix: caller } = this.#options
+    const { uses, priority } = line
+    const lead = this.lead.of(this.#policies(line))
+    const shared = this.#shares.withinUs(Array<PaidLine>(starts).fill(line), clock.monotonicUs(), lead.withinUs)
+    return shared.map((withinUs) => {
+      const permit = `${caller}${this.name}.${++this.#permits}`
+      return { uses, priority, line: place, permit, leaseUs, caller, aheadUs: lead.aheadUs, withinUs }
+    })
+  }
+
+  /** Learns from the answers to a line. It tells when the line may ask for more, and for how much. */
+  answered(line: PaidLine, paid: number, denied: Denied | null, nowUs: number): AskTerms {
+    for (let n = 0; n < paid; n++) this.#shares.took(line.uses, nowUs)
+    const lead = this.lead.of(this.#policies(line))
+    if (!denied) return { withinUs: lead.withinUs, units: 0 }
+    const policy = this.#options.limits.policy(denied.by.limit)
+    const units = this.#shares.refused(denied, policy, paid, nowUs)
+    const opensUs = nowUs + (denied.retryAfterUs ?? 0)
+    return { withinUs: this.#shares.leadUs(line.uses, opensUs, nowUs, lead.withinUs), units }
+  }
+
+  #policies({ uses }: PaidLine): LimitPolicy[] {
+    return uses.flatMap(({ limit }) => this.#options.limits.policy(limit) ?? [])
   }
 
   /** Asks for units. It does not throw when the backend cannot be reached. */

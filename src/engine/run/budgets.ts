@@ -4,7 +4,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { persist } from '../../base/persist.ts'
 import type { Trouble } from '../../base/trouble.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
-import type { BucketName, Denied, LimitBackend, UnitAnswer, UnitRequest } from '../../limiter/contract/limiter.ts'
+import type { BucketName, Denied, LimitBackend, UnitAnswer } from '../../limiter/contract/limiter.ts'
 import { PaidBook, type PaidLine, type Ticket } from '../../limiter/client/paid-book.ts'
 import { latenessOf, slackOf } from '../../policy/limits/backend.ts'
 import type { Store } from '../../store/contract/store.ts'
@@ -55,7 +55,6 @@ export class Budgets {
   /** The payments of the runs of this process. */
   readonly #runs = new Map<string, readonly [GrantedJob, readonly Ticket[]]>()
   #timer: Timer | null = null
-  #permits = 0
   /** Claims that are under way. */
   #lent = 0
   #stopped = false
@@ -230,7 +229,7 @@ export class Budgets {
     // A backend that is slow to answer must not hold slots that others could use.
     const late = clock.setTimer(() => this.#news(), PATIENCE_US / 1000)
     try {
-      const requests = asking.flatMap(([line, starts], i) => this.#requests(link, line, starts, i))
+      const requests = asking.flatMap(([line, starts], i) => link.requests(line, starts, i))
       const answers: TimedAnswer[] = []
       for (let from = 0; from < requests.length; from += MOST_REQUESTS) {
         const some = requests.slice(from, from + MOST_REQUESTS)
@@ -248,20 +247,6 @@ export class Budgets {
     }
   }
 
-  #requests(link: BudgetLink, { uses, priority }: PaidLine, starts: number, line: number): UnitRequest[] {
-    const { leaseUs, limits, prefix } = this.#options
-    const policies = uses.flatMap(({ limit }) => limits.policy(limit) ?? [])
-    const lead = link.lead.of(policies)
-    return Array.from({ length: starts }, () => ({
-      uses,
-      priority,
-      line,
-      permit: `${prefix}${++this.#permits}`,
-      leaseUs,
-      ...lead,
-    }))
-  }
-
   #answered(line: PaidLine, answered: readonly TimedAnswer[]): void {
     const { clock, limits, trouble } = this.#options
     const link = this.#links.get(line.backend)
@@ -276,6 +261,7 @@ export class Budgets {
       const lateUs = atUs === 0 ? Infinity : fromUs + latenessUs
       return [{ permit, atUs, fromUs, untilUs: fromUs + slackUs, lateUs, askedUs }]
     })
+    const nowUs = clock.monotonicUs()
     const answers = answered.map(({ answer }) => answer)
     const denied = answers.find((answer) => answer.kind === 'denied') ?? null
     const unknown = answers.find((answer) => answer.kind === 'unknown')
@@ -284,7 +270,7 @@ export class Budgets {
       trouble.report('warn', new SluiceError('limit.unknown', message), {}, 'jobs wait for a limit of a backend')
     }
     const refusal = denied ?? (unknown ? refusalOf(line, UNKNOWN_US) : null)
-    this.#book.answered(line, paid, refusal, clock.monotonicUs(), link?.lead.of(policies).withinUs)
+    this.#book.answered(line, paid, refusal, nowUs, link?.answered(line, paid.length, denied, nowUs))
   }
 
   #begun(job: GrantedJob, tickets: readonly Ticket[], remote: boolean): void {

@@ -6,6 +6,7 @@ import { isStrict } from '../../policy/limits/limit.ts'
 import type { BucketName, BucketUse, Denied, Granted, UnitAnswer, UnitRequest } from '../contract/limiter.ts'
 import type { Waits } from './backend-waits.ts'
 import { type Closure, Line } from './line.ts'
+import type { Sharing } from './sharing.ts'
 import { idOf, type LimiterLimits } from './uses.ts'
 import type { Waiter } from './waiter.ts'
 
@@ -45,6 +46,8 @@ export class Lines implements Waits {
   readonly #timers = new Map<Line, Timer>()
   /** Lines that wait for a permit, by the bucket that lacks it. */
   readonly #lacking = new Map<string, Set<Line>>()
+  /** Null: no other process is known to wait for the same buckets, and the code is not loaded. */
+  #sharing: Sharing | null = null
   #sweep: Iterator<Line> | null = null
   #scheduled = false
   #waiting = 0
@@ -137,6 +140,7 @@ export class Lines implements Waits {
   /** Refuses all that wait, and every later call. */
   end(error: SluiceError): void {
     this.#ended = error
+    this.#sharing?.held.end(error)
     for (const timer of this.#timers.values()) timer.cancel()
     this.#timers.clear()
     for (const line of this.#lines.values())
@@ -218,10 +222,7 @@ export class Lines implements Waits {
   }
 
   async #send(blocks: readonly (readonly [Line, readonly Waiter[]])[]): Promise<void> {
-    const { leaseUs, prefix } = this.#options
-    const requests = blocks.flatMap(([, block], line) =>
-      block.map(({ uses, priority }) => ({ uses, priority, line, permit: prefix + ++this.#permits, leaseUs })),
-    )
+    const requests = blocks.flatMap(([, block], line) => this.#requests(block, line))
     let answers: readonly UnitAnswer[] = []
     let error: Error | null = null
     try {
@@ -232,11 +233,30 @@ export class Lines implements Waits {
     let from = 0
     for (const [line, block] of blocks) {
       if (error !== null) for (const waiter of block) if (!waiter.settled) waiter.failed(error)
-      this.#answered(line, block, answers.slice(from, (from += block.length)))
+      const own = answers.slice(from, from + block.length)
+      const isAhead = requests.slice(from, (from += block.length)).map(({ withinUs = 0 }) => withinUs > 0)
+      this.#answered(line, block, own, isAhead)
     }
   }
 
-  #answered(line: Line, block: readonly Waiter[], answers: readonly UnitAnswer[]): void {
+  #requests(block: readonly Waiter[], line: number): UnitRequest[] {
+    const { clock, leaseUs, prefix } = this.#options
+    const nowUs = clock.monotonicUs()
+    const withinUs = this.#sharing?.shares.withinUs(block, nowUs)
+    return block.map(({ uses, priority, untilUs }, i) => ({
+      uses,
+      priority,
+      line,
+      permit: prefix + ++this.#permits,
+      leaseUs,
+      // Who wants an answer at once, or soon, must not get a start that is later.
+      withinUs: Math.max(0, Math.min(withinUs?.[i] ?? 0, untilUs - nowUs)),
+      caller: prefix,
+    }))
+  }
+
+  /** @param isAhead which of them may have got a later start */
+  #answered(line: Line, block: readonly Waiter[], answers: readonly UnitAnswer[], isAhead: readonly boolean[]): void {
     const isStale = line.stale
     line.asking = false
     line.stale = false
@@ -247,7 +267,9 @@ export class Lines implements Waits {
       if (!waiter) break
       if (answer.kind === 'granted') {
         line.polls = 0
+        this.#sharing?.shares.took(waiter.uses, nowUs)
         if (waiter.settled) this.#options.giveBack(waiter.uses, answer)
+        else if (isAhead[i] && this.#sharing?.held.hold(waiter, answer)) line.leave(waiter)
         else waiter.granted(answer)
       } else if (answer.kind === 'unknown') {
         if (!waiter.settled)
@@ -256,10 +278,34 @@ export class Lines implements Waits {
     }
     line.clear()
     if (this.#ended) return
-    if (denial && !isStale) this.#close(line, denial.answer, denial.waiter, nowUs)
-    else if (line.waiters.length > 0) this.#wake(line)
+    if (denial && !isStale) {
+      const { answer, waiter } = denial
+      if (this.#sharing || (answer.callers ?? 0) > 1) this.#share(line, answer, waiter, answers.indexOf(answer), nowUs)
+      this.#close(line, answer, waiter, nowUs)
+    } else if (line.waiters.length > 0) this.#wake(line)
     // With no line there is nothing to look up: a call is decided at once.
     else if (!line.closure) this.#remove(line)
+  }
+
+  /** Other processes wait for a bucket too. */
+  #share(line: Line, denial: Denied, denied: Waiter, granted: number, nowUs: number): void {
+    const policy = this.#options.limits.policy(denial.by.limit)
+    if (this.#sharing) this.#sharing.shares.refused(denial, policy, granted, nowUs)
+    else
+      void this.#loaded().then(({ shares }) => {
+        shares.refused(denial, policy, granted, nowUs)
+        return line.closure?.denied === denied && this.#close(line, denial, denied, nowUs)
+      })
+  }
+
+  async #loaded(): Promise<Sharing> {
+    const { createSharing } = await import('./sharing.ts')
+    const again = (waiter: Waiter): void => {
+      const line = this.#lineOf(waiter.uses, this.#options.clock.monotonicUs())
+      line.waiters.unshift(waiter)
+      this.#wake(line)
+    }
+    return (this.#sharing ??= createSharing({ ...this.#options, again }))
   }
 
   /** Remembers a denial, and refuses those that cannot wait as long. */
@@ -268,7 +314,9 @@ export class Lines implements Waits {
     const isExact = retryAfterUs !== null
     const pauseUs = retryAfterUs ?? (this.#options.isLocal ? LOCAL_POLL_US : pollUs(line.polls++))
     const opensUs = nowUs + Math.max(1, pauseUs)
-    const closure = { opensUs, againUs: Math.min(opensUs, nowUs + REMEMBERED_US), by, isExact, denied }
+    const leadUs = (isExact && this.#sharing?.shares.leadUs(line.uses, opensUs, nowUs)) || 0
+    const againUs = Math.max(nowUs + 1, Math.min(opensUs - leadUs, nowUs + REMEMBERED_US))
+    const closure = { opensUs, againUs, by, isExact, denied }
     for (const waiter of line.waiters)
       if (!waiter.settled && (waiter.untilUs <= nowUs || (isExact && waiter.untilUs < opensUs)))
         waiter.failed(this.#rejected(closure, nowUs))

@@ -58,6 +58,14 @@ export interface LineRefusal {
   told: boolean
 }
 
+/** The terms on which a line asks again. */
+export interface AskTerms {
+  /** How far ahead of their instants the backend grants starts to this process. */
+  readonly withinUs: number
+  /** Its share of the bucket that refused: at least so many units may be wanted at once. */
+  readonly units: number
+}
+
 /** The lines of one process, for all its backends. */
 export class PaidBook {
   readonly #lines = new Map<string, PaidLine>()
@@ -105,23 +113,20 @@ export class PaidBook {
     return nextUs
   }
 
-  /**
-   * The answers to what a line asked: starts that were paid, and a refusal of the others.
-   * @param withinUs how far ahead of their instants the backend grants starts to this process
-   */
+  /** The answers to what a line asked: starts that were paid, and a refusal of the others. */
   answered(
     line: PaidLine,
     paid: readonly Omit<Ticket, 'line'>[],
     denied: Denied | null,
     nowUs: number,
-    withinUs = 0,
+    { withinUs, units }: AskTerms = { withinUs: 0, units: 0 },
   ): void {
     const { asked } = line
     line.asked = 0
     this.#forget(line)
     line.tickets.push(...paid.map((ticket) => ({ ...ticket, line })))
     if (paid.length > 0) line.polls = 0
-    this.#bound(line, paid.length, denied)
+    this.#bound(line, paid.length, denied, units)
     if (!denied) return
     const { by, retryAfterUs } = denied
     const waitUs = retryAfterUs ?? Math.min(POLL_US * 2 ** Math.min(line.polls++, 10), SLOWEST_POLL_US)
@@ -200,12 +205,12 @@ export class PaidBook {
   }
 
   /** How many units of the refusing bucket one decision wants next. */
-  #bound(line: PaidLine, granted: number, denied: Denied | null): void {
+  #bound(line: PaidLine, granted: number, denied: Denied | null, least: number): void {
     for (const use of line.uses) {
       const id = idOfBucket(use)
       const known = this.atMost.get(id)
       const isBy = denied && denied.by.limit === use.limit && denied.by.key === use.key
-      if (isBy) this.atMost.set(id, Math.max(use.weight, Math.min(known ?? Infinity, 2 * granted * use.weight)))
+      if (isBy) this.atMost.set(id, Math.max(use.weight, least, Math.min(known ?? Infinity, 2 * granted * use.weight)))
       else if (known !== undefined && !denied && known * 2 > UNBOUNDED) this.atMost.delete(id)
       else if (known !== undefined && !denied) this.atMost.set(id, known * 2)
     }

@@ -37,6 +37,8 @@ export interface UnitRequest {
   readonly aheadUs?: number
   /** It may count from up to so much later, at most half of a period, if its units are there then. Absent: 0. */
   readonly withinUs?: number
+  /** Names the process that asks, so that a backend can tell how many wait for a bucket. Absent: it is not counted. */
+  readonly caller?: string
 }
 
 /** A permit of every limit with `concurrency` that a granted request uses. */
@@ -64,6 +66,8 @@ export interface Denied {
   readonly by: BucketName
   /** The exact time from the answer until all buckets admit it, if nothing else changes; null: a permit must return. */
   readonly retryAfterUs: number | null
+  /** The callers that this bucket has refused lately, and which may ask again; this one too. Absent: it counts none. */
+  readonly callers?: number
 }
 
 /** The backend has no such limit: the caller defines it, and asks again. */

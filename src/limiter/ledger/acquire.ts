@@ -81,10 +81,18 @@ export function acquireIn(
   return requests.map((request) => {
     const before = stopped.size === 0 ? undefined : stopped.get(request.line)
     if (before) return before
-    const answer = decide(request)
+    const answer = counted(ledger, request, decide(request))
     if (answer.kind !== 'granted') stopped.set(request.line, answer)
     return answer
   })
+}
+
+/** Tells a caller that is refused how many others are. */
+function counted(ledger: Ledger, { caller }: UnitRequest, answer: UnitAnswer): UnitAnswer {
+  if (answer.kind !== 'denied' || caller === undefined) return answer
+  const { by, retryAfterUs } = answer
+  const callers = ledger.bucket(by.limit, by.key)?.refused?.(caller, retryAfterUs)
+  return callers === undefined ? answer : { ...answer, callers }
 }
 
 /** Decides one request. */

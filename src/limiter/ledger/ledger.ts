@@ -14,6 +14,8 @@ export interface LedgerBucket {
   changed: boolean
   /** Takes a permit until then. The same id again takes no second one. */
   takePermit(id: string, untilUs: number): void
+  /** Notes a caller that was refused, and answers how many were lately. Absent: one process has the bucket alone. */
+  refused?(caller: string, retryAfterUs: number | null): number
 }
 
 /** The buckets as of one instant of the backend's clock. */

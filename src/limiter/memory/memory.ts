@@ -14,12 +14,15 @@ import type {
 } from '../contract/limiter.ts'
 import { acquireIn, acquireOne } from '../ledger/acquire.ts'
 import { RESERVATION_LAPSES_US } from '../../policy/limits/booked.ts'
-import { type Reservation, cancelIn, confirmIn, reserveIn } from '../ledger/reservations.ts'
+import type { Reservation } from '../ledger/reservations.ts'
 import { changeEvent, definitionEvent, UNDEFINED } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { MemoryBucket } from './memory-bucket.ts'
 import { MemoryLimit } from './memory-limit.ts'
+
+/** Few limiters book starts. */
+const reservations = async () => import('../ledger/reservations.ts')
 
 /** The buckets as of one step. */
 class MemoryLedger implements Ledger {
@@ -80,6 +83,7 @@ export class MemoryBackend implements LimitBackend {
   }
 
   async reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {
+    const { reserveIn } = await reservations()
     const ledger = this.#ledger()
     this.#lapse(ledger.nowUs)
     const { answer, reservation } = reserveIn(ledger, request, atMostUs)
@@ -88,6 +92,7 @@ export class MemoryBackend implements LimitBackend {
   }
 
   async confirm(id: string): Promise<Confirmation> {
+    const { confirmIn } = await reservations()
     const reservation = this.#reservations.get(id)
     if (!reservation) return { kind: 'gone' }
     const { answer, next } = confirmIn(this.#ledger(), reservation)
@@ -97,6 +102,7 @@ export class MemoryBackend implements LimitBackend {
   }
 
   async cancel(id: string): Promise<boolean> {
+    const { cancelIn } = await reservations()
     const reservation = this.#reservations.get(id)
     if (!reservation || !this.#reservations.delete(id)) return false
     cancelIn(this.#ledger(), reservation)

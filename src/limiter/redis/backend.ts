@@ -189,12 +189,12 @@ export class RedisBackend implements LimitBackend {
       withinUs,
     ])
     const args = [JSON.stringify(asked), JSON.stringify(names.map(({ limit, key }) => [limit, key]))]
-    const answers = await this.#inTime(keys, args)
+    const answers = await this.#inTime(keys, args, requests[0]?.caller)
     return this.#answered(requests, answers, names)
   }
 
   /** Runs the script, unless it would reach the server too late. A clock that was set forward costs a second call. */
-  async #inTime(keys: readonly string[], args: readonly string[]): Promise<readonly number[][]> {
+  async #inTime(keys: readonly string[], args: readonly string[], caller = ''): Promise<readonly number[][]> {
     const testUs = this.#options.nowUs?.()
     for (let tries = 0; tries < 2; tries++) {
       const latest =
@@ -202,7 +202,7 @@ export class RedisBackend implements LimitBackend {
           ? ''
           : String(systemClock.monotonicUs() + this.#offset.guessUs + PATIENCE_US)
       const sentUs = systemClock.monotonicUs()
-      const reply = await this.#scripts.run(ACQUIRE_SCRIPT, keys, [...args, latest, String(testUs ?? '')])
+      const reply = await this.#scripts.run(ACQUIRE_SCRIPT, keys, [...args, latest, String(testUs ?? ''), caller])
       const [nowUs, ...answers] = reply as [number, ...(number | number[])[]]
       this.#offset.note(sentUs, systemClock.monotonicUs(), nowUs)
       if (answers[0] !== -1) return [[nowUs], ...(answers as number[][])]
@@ -218,11 +218,12 @@ export class RedisBackend implements LimitBackend {
     const left = requests.filter((_, i) => answers[i]?.[0] === SLOW)
     const decided = left.length === 0 ? [] : [...(await this.#decide(left))]
     return requests.map(({ permit }, i): UnitAnswer => {
-      const [kind, place = 0, us = -1] = answers[i] ?? []
+      const [kind, place = 0, us = -1, callers = 0] = answers[i] ?? []
       if (kind === SLOW) return decided.shift() as UnitAnswer
       const by = names[place - 1] as BucketName
       if (kind === UNKNOWN) return { kind: 'unknown', limit: by.limit }
-      if (kind === DENIED) return { kind: 'denied', by, retryAfterUs: us < 0 ? null : us }
+      if (kind === DENIED)
+        return { kind: 'denied', by, retryAfterUs: us < 0 ? null : us, ...(callers > 0 && { callers }) }
       const [, startInUs = 0, ...permits] = answers[i] ?? []
       const of = permits.map((each) => names[each - 1] as BucketName)
       const granted = { kind: 'granted', atUs: nowUs + startInUs, startInUs } as const

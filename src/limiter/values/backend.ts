@@ -85,7 +85,9 @@ export class ValueBackend implements LimitBackend {
 
   acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     const uses = requests.flatMap((request) => request.uses)
-    return this.#step(uses, [], (step) => acquireIn(step, requests))
+    // With a store of its own, a process has nobody to share a bucket with.
+    const asked = this.#store.isLocal ? requests.map(({ caller: _alone, ...request }) => request) : requests
+    return this.#step(uses, [], (step) => acquireIn(step, asked))
   }
 
   reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {

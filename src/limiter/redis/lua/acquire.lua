@@ -3,8 +3,9 @@
 -- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...], aheadUs, withinUs], ...]; the last two are 0 if absent.
 -- ARGV[2]: [[limit, key], ...] of the buckets.
 -- ARGV[3]: the latest instant at which the caller still waits, or ''. ARGV[4]: the instant, for tests, or ''.
+-- ARGV[5]: the name of the caller, if it wants to know how many are refused. They stand among the permits, below zero.
 -- Answers: now, then for each request {1, us, i ...} granted as of so long from now, with the buckets that gave a permit; {0, i, us} denied by
--- bucket i for so long, -1: until a permit returns; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
+-- bucket i for so long, -1: until a permit returns, with the callers that it refused lately; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
 local names = cjson.decode(ARGV[2])
 local requests = cjson.decode(ARGV[1])
 local policies, buckets = {}, {}
@@ -111,6 +112,19 @@ local function charge(bucket, weight, at)
   bucket.changed = true
 end
 
+-- Notes the caller, and counts those that bucket i refused lately: until they may ask again, and a second more.
+local function refused(i, us)
+  local caller, key = ARGV[5] or '', KEYS[2 * i + 1]
+  if caller == '' then return 0 end
+  local left = min(max(us, 0), 60000000) + 1000000
+  -- First what a server without memory refuses: a script that has written anything may go on.
+  redis.call('ZADD', key, '-' .. text(now + left), caller)
+  redis.call('ZREMRANGEBYSCORE', key, '-' .. text(now), '(0')
+  local ttl = lasting(ceil(left / 1000))
+  if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, text(ttl)) end
+  return redis.call('ZCOUNT', key, '-inf', '(0')
+end
+
 local function ask(request)
   local uses = request[5]
   for _, use in ipairs(uses) do
@@ -126,7 +140,7 @@ local function ask(request)
       local bucket = buckets[use[1]]
       local head = bucket.policy.headroom
       local us = admitted(bucket, at, use[2], head and request[2] < head.priority and head.units or 0)
-      if us == INF then return {0, use[1], -1} end
+      if us == INF then return {0, use[1], -1, refused(use[1], -1)} end
       if us > next then
         next = us
         by = use[1]
@@ -135,7 +149,7 @@ local function ask(request)
     if next == at then break end
     at = next
   end
-  if by and at - from > (request[7] or 0) then return {0, by, at - from} end
+  if by and at - from > (request[7] or 0) then return {0, by, at - from, refused(by, at - from)} end
   local answer = {1, at - now}
   for _, use in ipairs(uses) do
     local bucket = buckets[use[1]]
@@ -167,7 +181,7 @@ end
 
 local function store(bucket)
   local key = KEYS[2 * bucket.i]
-  if bucket.expired then redis.call('ZREMRANGEBYSCORE', KEYS[2 * bucket.i + 1], '-inf', text(now)) end
+  if bucket.expired then redis.call('ZREMRANGEBYSCORE', KEYS[2 * bucket.i + 1], '0', text(now)) end
   local left = warm(bucket)
   if left <= 0 then
     if bucket.stored then redis.call('DEL', key) end

@@ -1,0 +1,62 @@
+import type { Clock, Timer } from '../../base/clock.ts'
+import { latenessOf } from '../../policy/limits/backend.ts'
+import { isStrict } from '../../policy/limits/limit.ts'
+import type { BucketUse, Granted } from '../contract/limiter.ts'
+import type { LimiterLimits } from './uses.ts'
+import type { Waiter } from './waiter.ts'
+
+/** The parts of held starts. */
+export interface HeldStartsOptions {
+  readonly clock: Clock
+  readonly limits: LimiterLimits
+  /** Gives back a grant that no caller uses. */
+  readonly giveBack: (uses: readonly BucketUse[], granted: Granted) => void
+  /** Lets a caller ask again, before all others: its start came too late. */
+  readonly again: (waiter: Waiter) => void
+}
+
+/** Starts that were granted ahead: each caller gets its own at its instant. */
+export class HeldStarts {
+  readonly #options: HeldStartsOptions
+  readonly #held = new Map<Waiter, readonly [Granted, Timer]>()
+
+  constructor(options: HeldStartsOptions) {
+    this.#options = options
+  }
+
+  /** Holds a grant until its instant. False: it has come. */
+  hold(waiter: Waiter, granted: Granted): boolean {
+    const { clock, limits } = this.#options
+    const delayMs = (granted.startInUs ?? 0) / 1000
+    if (delayMs <= 0) return false
+    const policies = waiter.uses.flatMap(({ limit }) => limits.policy(limit) ?? [])
+    const lateUs = clock.monotonicUs() + delayMs * 1000 + Math.min(...policies.map(latenessOf))
+    const begin = (): void => this.#begin(waiter, lateUs)
+    const timer = (policies.some(isStrict) && clock.setFineTimer?.(begin, delayMs)) || clock.setTimer(begin, delayMs)
+    this.#held.set(waiter, [granted, timer])
+    return true
+  }
+
+  /** Refuses all callers, and gives their starts back. */
+  end(error: Error): void {
+    const { giveBack } = this.#options
+    for (const [waiter, [granted, timer]] of this.#held) {
+      timer.cancel()
+      if (!waiter.settled) waiter.failed(error)
+      giveBack(waiter.uses, granted)
+    }
+    this.#held.clear()
+  }
+
+  /** @param lateUs the window does not bear a later start */
+  #begin(waiter: Waiter, lateUs: number): void {
+    const { clock, giveBack, again } = this.#options
+    const [granted] = this.#held.get(waiter) ?? []
+    this.#held.delete(waiter)
+    if (!granted) return
+    const isLate = clock.monotonicUs() > lateUs
+    if (!waiter.settled && !isLate) return waiter.granted(granted)
+    giveBack(waiter.uses, granted)
+    if (!waiter.settled) again(waiter)
+  }
+}
