@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
@@ -51,33 +50,4 @@ test.each([
   const ended = await sluice(['enqueue', ...args, '--store', url])
   expect(ended).toMatchObject({ code, out: '' })
   expect(ended.err).toContain(words)
-})
-
-describe('sluice completion', () => {
-  test('completes commands and options in bash', async () => {
-    const { code, out } = await sluice(['completion', 'bash'])
-    expect(code).toBe(0)
-    const words = (...typed: string[]): string[] =>
-      execFileSync('bash', [
-        '-c',
-        `${out}\nCOMP_WORDS=(sluice "$@"); COMP_CWORD=$#; _sluice; echo "\${COMPREPLY[@]}"`,
-        'x',
-        ...typed,
-      ])
-        .toString()
-        .trim()
-        .split(' ')
-    expect(words('do')).toEqual(['doctor'])
-    expect(words('jobs', 're')).toEqual(['retry', 'reschedule'])
-    expect(words('jobs', '--store', 'x', 'move', '--dry')).toEqual(['--dry-run'])
-    expect(words('limits', 'pause', '--unt')).toEqual(['--until'])
-  })
-
-  test('names every command for zsh and fish, and refuses another shell', async () => {
-    const [zsh, fish, other] = await Promise.all(['zsh', 'fish', 'csh'].map((shell) => sluice(['completion', shell])))
-    expect(zsh?.out).toMatch(/^#compdef sluice\n/)
-    expect(zsh?.out).toContain(`' jobs') list='retry cancel delete move promote reschedule `)
-    expect(fish?.out).toMatch(/^complete -c sluice -n '__fish_seen_subcommand_from jobs; and not .*' -a retry$/m)
-    expect(other).toMatchObject({ code: 2, out: '' })
-  })
 })

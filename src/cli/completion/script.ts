@@ -43,24 +43,25 @@ export function completionScript(shell: Shell, program: Command): string {
   ].join('\n')
 }
 
+/** Each line holds at one place alone, which a function finds as the other shells do. */
 function fishScript(places: readonly Place[]): string {
-  const lines = places.flatMap(({ path, words }) => {
-    const names = path.trim().split(' ').filter(Boolean)
-    const seen = names.map((name) => `__fish_seen_subcommand_from ${name}`)
-    const below = places.filter((each) => each.path.startsWith(`${path} `)).map((each) => each.path.slice(path.length))
-    const next = below.map((each) => each.trim().split(' ')[0]).filter((each, at, all) => all.indexOf(each) === at)
-    const none = next.length === 0 ? [] : [`not __fish_seen_subcommand_from ${next.join(' ')}`]
-    const when = [...seen, ...none].join('; and ')
-    return words.map((word) => {
-      const what = word.startsWith('--')
-        ? `-l ${word.slice(2)}`
-        : word.startsWith('-')
-          ? `-s ${word.slice(1)}`
-          : `-a ${word}`
-      return `complete -c sluice${when === '' ? '' : ` -n '${when}'`} ${what}`
-    })
-  })
-  return `${lines.join('\n')}\n`
+  const paths = places.filter(({ path }) => path !== '').map(({ path }) => `'${path}'`)
+  return [
+    'function __sluice_at',
+    `  set -l place ''`,
+    '  for word in (commandline -opc)[2..-1]',
+    `    contains -- "$place $word" ${paths.join(' ')}; and set place "$place $word"`,
+    '  end',
+    '  test "$place" = "$argv[1]"',
+    'end',
+    ...places.flatMap(({ path, words }) =>
+      words.map((word) => {
+        const what = word.startsWith('--') ? `-l ${word.slice(2)}` : `-f -a ${word}`
+        return `complete -c sluice -n "__sluice_at '${path}'" ${what}`
+      }),
+    ),
+    '',
+  ].join('\n')
 }
 
 function placesOf(command: Command, path: string): Place[] {
