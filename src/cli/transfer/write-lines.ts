@@ -1,8 +1,8 @@
 import { systemClock } from '../../base/clock.ts'
 import { fromJsonText, objectIn } from '../../base/json-value.ts'
-import type { JobRecord } from '../../jobs/job.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { NewSchedule } from '../../jobs/schedule.ts'
+import type { StoredJob } from '../../store/contract/find-jobs.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { WrittenLine } from './lines.ts'
@@ -37,8 +37,10 @@ export async function writeLines(store: Store, write: (line: WrittenLine) => Pro
   done.leftOut += await store.countJobs({ states: ['active'] })
   for (let before: number | undefined; ;) {
     const page = await store.list({ states: MOVABLE, limit: PAGE, ...(before !== undefined && { before }) })
-    for (const job of page) {
-      const line = job.flow ? null : await lineOf(store, job)
+    const movable = page.flatMap(({ id, flow }) => (flow ? [] : id))
+    done.leftOut += page.length - movable.length
+    for (const job of await store.storedJobs(movable)) {
+      const line = lineOf(store, job)
       if (line) await write(line)
       if (line) done.jobs++
       else done.leftOut++
@@ -49,15 +51,14 @@ export async function writeLines(store: Store, write: (line: WrittenLine) => Pro
 }
 
 /** Null: the job has started or ended meanwhile, or an engine has to resolve its limits first. */
-async function lineOf(store: Store, { id }: JobRecord): Promise<WrittenLine | null> {
-  const [found, details] = [await store.explain(id), await store.details(id)]
-  if (!found || !details || found.unresolved || !MOVABLE.includes(details.state)) return null
-  const { fairKey, share, uses, uniqueKey } = found
-  const { dueUs, expiresMs, leaseUs, state, timeoutUs } = details
+function lineOf(store: Store, job: StoredJob | null): WrittenLine | null {
+  if (!job || job.isUnresolved || !MOVABLE.includes(job.state)) return null
+  const { fairKey, ...rest } = job
+  const { dueUs, expiresMs, id, leaseUs, state, timeoutUs, uniqueKey } = job
   return {
     kind: 'job',
     id,
-    ...plainOf({ ...details, uses, share, ...(fairKey !== null && { fairKey }) }),
+    ...plainOf({ ...rest, ...(fairKey !== null && { fairKey }) }),
     ...timesOf({ leaseUs, timeoutUs }),
     runAt: dueUs === null || state === 'available' ? null : timeOf(wallOf(store, state, dueUs)),
     expiresAt: timeOf(expiresMs),

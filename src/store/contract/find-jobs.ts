@@ -1,7 +1,8 @@
 import type { JobMatch } from '../../jobs/job-filter.ts'
 import type { JobChange } from './change-jobs.ts'
 import type { JobState } from '../../jobs/job-state.ts'
-import type { JobQuery, JobRecord, JobSpan } from '../../jobs/job.ts'
+import type { JobQuery, JobRecord, JobSpan, NewJob } from '../../jobs/job.ts'
+import type { JobDetails } from './remote-jobs.ts'
 
 /** Finding stored jobs by a filter. */
 export interface FindJobs {
@@ -16,6 +17,18 @@ export interface FindJobs {
   taskCounts(span: JobSpan): Promise<readonly TaskCount[]>
   /** The `seq` of the oldest of so many jobs, counted from the newest one before `before`; null: there is none. */
   oldestOf(rows: number, before?: number): Promise<number | null>
+  /** Jobs with their details and their terms, in the order of the ids; null: the job does not exist. */
+  storedJobs(ids: readonly string[]): Promise<readonly (StoredJob | null)[]>
+}
+
+/** A job as another store can take it over. */
+export interface StoredJob extends JobDetails {
+  readonly uses: NewJob['uses']
+  readonly uniqueKey: string | null
+  readonly fairKey: string | null
+  readonly share: number
+  /** It waits for an engine that resolves its limits. */
+  readonly isUnresolved: boolean
 }
 
 /** The number of jobs of a task in one state. */

@@ -36,6 +36,7 @@ import { pauseSchedule, schedule, schedules, unschedule } from './schedule.ts'
 import { readSeries, rollSeries, writeSeries } from './series.ts'
 import type { Access } from './sql.ts'
 import { flows, getFlow } from './stored-flows.ts'
+import { storedJobs } from './stored-jobs.ts'
 import { enterFlows } from './workflows/memory.ts'
 import { retryFlow } from './workflows/retry.ts'
 import { flowSteps } from './workflows/shown.ts'
@@ -61,6 +62,7 @@ export abstract class SharedVerbs {
   countJobs: Store['countJobs'] = this.#verb('read', countJobs)
   taskCounts: Store['taskCounts'] = this.#verb('read', taskCounts)
   oldestOf: Store['oldestOf'] = this.#verb('read', oldestOf)
+  storedJobs: Store['storedJobs'] = this.#verb('read', storedJobs)
   details: Store['details'] = async (id) => (await this.jobDetails([id]))[0] ?? null
   findDetails: Store['findDetails'] = this.#verb('read', findDetails)
   overdueRuns: Store['overdueRuns'] = this.#verb('read', overdueRuns)

@@ -1,0 +1,50 @@
+import type { StoredJob } from '../contract/find-jobs.ts'
+import { column, columns, texts } from './columns.ts'
+import { details } from './job-details.ts'
+import type { Reading } from './reading.ts'
+import { weightsOf } from './set-aside.ts'
+import { type Access, all, isUuid } from './sql.ts'
+
+const TERMS = columns({
+  ...texts('id'),
+  uniqueKey: column<string | null>('j.unique_key'),
+  weights: column<string | null>('j.weights'),
+  /** It waits for an engine that resolves its limits. */
+  unresolved: column<boolean | number | null>(`substr(j.lane, 1, 1) = '?'`),
+  buckets: column<string | null>('array_to_json(l.buckets)::text'),
+  share: column<number | null>('l.share'),
+})
+const BUCKETS = 'SELECT id, limit_name, key FROM sluice.buckets WHERE id = ANY ($1::bigint[])'
+type BucketRow = [id: number, limit: string, key: string]
+
+/**
+ * Jobs with their details and their terms, in the order of the ids; null: the job does not exist. The work grows with
+ * the number of jobs alone: no place in a wait list is counted.
+ */
+export function* storedJobs(access: Access, ids: readonly string[]): Reading<(StoredJob | null)[]> {
+  const { db, laneKey, limitName } = access
+  const known = ids.filter(isUuid)
+  if (known.length === 0) return ids.map(() => null)
+  const found = yield* details(access, ids)
+  const fair = laneKey === 'id' ? 'l.fair' : 'j.fair'
+  const from = `FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.${laneKey} = j.lane WHERE j.id = ANY ($1::uuid[])`
+  const rows = yield* all(db, `SELECT ${TERMS.of('j')}, ${fair} ${from}`, known)
+  const terms = rows.map((row) => ({ ...TERMS.read(row), fairKey: row.at(-1) as string | null }))
+  const inLanes = terms.map(({ buckets }) => JSON.parse(buckets ?? '[]') as number[])
+  const buckets = yield* all<BucketRow>(db, BUCKETS, [...new Set(inLanes.flat())])
+  const byId = new Map(buckets.map(([id, limit, key]) => [id, { limit: limitName(limit), key }]))
+  const byJob = new Map(
+    terms.map(({ id, weights, uniqueKey, share, fairKey, unresolved }, at) => {
+      const units = weights === null ? null : weightsOf(weights)
+      const uses = (inLanes[at] ?? []).flatMap((bucket, i) => {
+        const use = byId.get(bucket)
+        return use ? { ...use, weight: units?.[i] ?? 1 } : []
+      })
+      return [id, { uses, uniqueKey, fairKey, share: share ?? 1, isUnresolved: Boolean(unresolved) }]
+    }),
+  )
+  return found.map((job) => {
+    const own = job && byJob.get(job.id)
+    return own ? { ...job, ...own } : null
+  })
+}
