@@ -201,6 +201,9 @@ withPostgres('the functions of PostgreSQL', () => {
 
 /** Uses a store so that it calls all of its functions. */
 async function use(store: PostgresStore): Promise<void> {
+  const reader = uuidv7()
+  await store.joinEvents(reader, 1e9)
+  await store.leaveEvents(reader)
   const policy = (given: Parameters<typeof normalisePolicy>[0]) => normalisePolicy(given, 'c')
   await store.define([
     { name: 'c', policy: policy({ concurrency: 2, maxWait: '1h' }), version: 0 },

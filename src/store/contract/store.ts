@@ -7,6 +7,7 @@ import type { ElsewhereTerms, WantedStart } from '../../policy/admission/elsewhe
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { ChangeJobs } from './change-jobs.ts'
 import type { Diagnosable } from './diagnosis.ts'
+import type { EventLog } from './event-log.ts'
 import type { FindJobs } from './find-jobs.ts'
 import type { HasBudgets } from './budgets.ts'
 import type { Flows } from './flows.ts'
@@ -46,6 +47,7 @@ export interface Store
     WorkerRecords,
     QueueRecords,
     AuditLog,
+    EventLog,
     SeriesRecords,
     Settings,
     Diagnosable,

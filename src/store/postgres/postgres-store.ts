@@ -20,6 +20,7 @@ import { clear } from './clear.ts'
 import { queueCounts } from './queues.ts'
 import { startFlow } from './start-flow.ts'
 import type { JobDetails } from '../contract/remote-jobs.ts'
+import { pruneEvents } from '../shared/event-log.ts'
 import { pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
 import { pruneAccess, pruneLanes, pruneViews } from './prune.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
@@ -181,6 +182,7 @@ export class PostgresStore extends SharedVerbs implements Store {
       gone += await this.#db.transaction((db) => each(this.#context, db, limit))
     gone += await this.#db.transaction((db) => readAsync(pruneBuckets(pruneAccess(this.#context, db), limit)))
     gone += await this.#db.transaction((db) => readAsync(pruneOverrides(accessOf(this.#context, db), limit)))
+    await this.#db.transaction((db) => readAsync(pruneEvents(accessOf(this.#context, db))))
     return gone
   }
 

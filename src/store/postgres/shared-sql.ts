@@ -8,6 +8,7 @@ import { announce, rejoin } from './announce.ts'
 import { bucketId, bucketIds } from './buckets.ts'
 import { countPermits, writeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
+import { eventWriting } from './event-log.ts'
 import { currentLimits, readAll } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
 import { rehome } from './rehome.ts'
@@ -61,6 +62,7 @@ export function accessOf(context: Context, db: Statements): Access {
     lockQueue: (queue) => lockQueue(db, queue),
     unreadable: context.unreadable,
     lockSchedules: () => db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.schedules'), 0)`),
+    events: eventWriting(db),
     bootId: context.clock.bootId,
     createViews: (queues) => db.run('SELECT sluice.adopt($1::text[])', queues),
     async dropViews(workers, queues, nowUs) {

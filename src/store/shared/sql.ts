@@ -2,6 +2,7 @@
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { DeclaredQueue, Retention } from '../contract/store.ts'
+import type { EventWriting } from './event-log.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
 import type { Instant } from '../../jobs/series.ts'
@@ -100,6 +101,8 @@ export interface Access extends FlowAccess {
   bucketIds(names: readonly { readonly limit: string; readonly key: string }[]): Answer<readonly number[]>
   /** Locks a queue, which is recorded if it is new. */
   lockQueue(queue: string): unknown
+  /** How changes are written for readers in any process. */
+  readonly events: EventWriting
   /** The id of the host's boot. */
   readonly bootId: string
   /** Creates the views of workers that begin to serve these queues. */

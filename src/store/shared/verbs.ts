@@ -9,6 +9,7 @@ import { cancel } from './cancel.ts'
 import { cancelFlow } from './cancel-flow.ts'
 import { changeJobs } from './change-jobs.ts'
 import type { Drive } from './drive.ts'
+import { joinEvents, keepEvents, leaveEvents, readEvents } from './event-log.ts'
 import { explain } from './explain.ts'
 import { countJobs, list, oldestOf, taskCounts } from './find-jobs.ts'
 import { ended, get } from './get.ts'
@@ -147,6 +148,10 @@ export abstract class SharedVerbs {
   writeSeries: Store['writeSeries'] = this.#verb('keep', writeSeries)
   readSeries: Store['readSeries'] = this.#verb('read', readSeries)
   rollSeries: Store['rollSeries'] = this.#verb('keep', rollSeries)
+  joinEvents: Store['joinEvents'] = this.#verb('take', joinEvents)
+  readEvents: Store['readEvents'] = this.#verb('read', readEvents)
+  keepEvents: Store['keepEvents'] = this.#verb('take', keepEvents)
+  leaveEvents: Store['leaveEvents'] = this.#verb('take', leaveEvents)
   audit: Store['audit'] = this.#verb('change', audit)
   auditTrail: Store['auditTrail'] = this.#verb('read', auditTrail)
   keepSetting: Store['keepSetting'] = this.#verb('keep', keepSetting)

@@ -1,5 +1,6 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { type PruneAccess, pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
+import { pruneEvents } from '../shared/event-log.ts'
 import { pruneOverrides } from '../shared/limits.ts'
 import { readNow } from '../shared/reading.ts'
 import type { Context } from './context.ts'
@@ -27,6 +28,7 @@ export function prune(context: Context, limit: number): number {
       return db.run('DELETE FROM flows WHERE seq = ?', flow)
     },
   }
+  readNow(pruneEvents(access))
   return (
     readNow(pruneJobs(access, limit)) +
     readNow(pruneFlows(access, limit)) +

@@ -14,6 +14,7 @@ import { bucketId } from './buckets.ts'
 import { countPermits } from './change-limit.ts'
 import { FLEET, type StoredBucket } from '../shared/stored-bucket.ts'
 import { type Context, queueId } from './context.ts'
+import { eventWriting } from './event-log.ts'
 import { ownName, readName } from './own.ts'
 import { sharedSql } from './portable-sql.ts'
 import { setQueue } from './queues.ts'
@@ -72,6 +73,7 @@ function newAccess(context: Context): Access {
     lockQueue: (queue) => queueId(context, queue),
     unreadable: context.unreadable,
     lockSchedules: () => undefined,
+    events: eventWriting(db),
     bootId: clock.bootId,
     // A worker creates its views at its first claim.
     createViews: () => undefined,

@@ -7,6 +7,7 @@ import { closedBudgets } from './closed-budgets.ts'
 import { dropElsewhere } from './drop-elsewhere.ts'
 import { deputies } from './deputies.ts'
 import { elsewhere } from './elsewhere.ts'
+import { eventLog } from './event-log.ts'
 import { fairness } from './fairness.ts'
 import { findJobs } from './find-jobs.ts'
 import { flows } from './flows.ts'
@@ -44,6 +45,7 @@ export function storeConformance(backend: StoreBackend): void {
     describe('deputies', () => deputies(backend))
     describe('shadow mode', () => shadow(backend))
     describe('guaranteed shares', () => guarantees(backend))
+    describe('events', () => eventLog(backend))
     describe('flows', () => flows(backend))
     describe('workflows', () => workflows(backend))
     describe('the ends of workflows', () => workflowEnds(backend))

@@ -1,0 +1,42 @@
+import type { SqliteConnection } from '../../database/sqlite.ts'
+import { FLOW_STATES } from '../../jobs/flow.ts'
+import type { EventWriting } from '../shared/event-log.ts'
+import { STATE } from '../shared/state.ts'
+
+const { active, completed, cancelled, discarded } = STATE
+const FAILED = 'NEW.errors IS NOT OLD.errors'
+const JOB =
+  'INSERT INTO events (item, name, queue, state, created, since, started, due, was, ready, attempt, failed, error)'
+const NEW_JOB = 'NEW.id, NEW.task, NEW.queue, NEW.state, NEW.created, NEW.since, NEW.started, NEW.due'
+const FLOW = 'INSERT INTO events (item, name, kind, was, state, jobs, created)'
+const newFlow = (was: string): string => `NEW.id, NEW.name, NEW.kind, ${was}, NEW.state, NEW.total, NEW.created`
+
+/** The triggers that write changes, by name. */
+const TRIGGERS: Readonly<Record<string, string>> = {
+  job_stored: `AFTER INSERT ON jobs BEGIN ${JOB} VALUES (${NEW_JOB}, NULL, NEW.since, NEW.attempt, 0, NEW.error); END`,
+  job_moved: `AFTER UPDATE OF state ON jobs
+    WHEN OLD.state <> NEW.state AND (OLD.state = ${active} OR NEW.state IN (${[active, completed, cancelled, discarded].join(', ')}))
+    BEGIN ${JOB} VALUES (${NEW_JOB}, OLD.state, OLD.since, CASE OLD.state WHEN ${active} THEN OLD.attempt ELSE NEW.attempt END,
+      ${FAILED}, CASE WHEN ${FAILED} OR NEW.state = ${discarded} THEN NEW.error END); END`,
+  flow_stored: `AFTER INSERT ON flows BEGIN ${FLOW} VALUES (${newFlow('NULL')}); END`,
+  flow_moved: `AFTER UPDATE OF state ON flows WHEN OLD.state <> NEW.state AND NEW.state <> ${FLOW_STATES.indexOf('running')}
+    BEGIN ${FLOW} VALUES (${newFlow('OLD.state')}); END`,
+}
+
+/** The writing of changes by triggers that exist while a reader lives. A position is the id of a change. */
+export function eventWriting(db: SqliteConnection): EventWriting {
+  const isOn = (): boolean =>
+    db.get(`SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'job_moved'`) !== undefined
+  return {
+    position: `CAST(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS TEXT)`,
+    behind: (position) => `e.id > CAST(${position} AS INTEGER)`,
+    lock: () => true,
+    isOn,
+    write(on) {
+      if (isOn() === on) return true
+      for (const [name, what] of Object.entries(TRIGGERS))
+        db.exec(on ? `CREATE TRIGGER ${name} ${what}` : `DROP TRIGGER ${name}`)
+      return true
+    },
+  }
+}
