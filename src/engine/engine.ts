@@ -9,9 +9,9 @@ import type { Forecast } from '../policy/forecast/what-if.ts'
 import { storeLoader } from '../store/open.ts'
 import type { Store } from '../store/contract/store.ts'
 import { type EnqueueContext, Enqueuer, prepare } from './run/enqueue.ts'
-import { checkListening } from './events/check-listening.ts'
-import { Events, type SluiceEvents } from './events/events.ts'
+import type { Events } from './events/events.ts'
 import { Figures } from './events/figures.ts'
+import { type Listen, Listening } from './events/listen.ts'
 import type { FlowEngine } from './define/flow-entry.ts'
 import { flowEngineOf } from './run/flow-engine.ts'
 import { FlowStarter } from './run/start-flows.ts'
@@ -68,11 +68,19 @@ export class Sluice {
   readonly schedules: SchedulesApi
   /** Flows: start chains, groups and batches; read, explain, signal, retry and cancel any flow. */
   readonly flows: FlowsApi
+  /**
+   * Calls `listener` at every event of that name: of this process, or with `fleet: true` of all processes of the store,
+   * at least once and in the order of each job. Returns a function that stops it.
+   * @throws {SluiceError} `option.invalid` for an unknown name or option, a listener other than a function, or an event
+   * that the fleet does not tell; `engine.stopped`
+   */
+  readonly on: Listen
   readonly #settings: EngineSettings
   readonly #tasks: ReadonlyMap<string, TaskDefinition>
   readonly #registry: LimitRegistry
   readonly #queueLimits: QueueLimits
   readonly #events: Events
+  readonly #listening: Listening
   readonly #figures = new Figures(() => this.#settings.clock.now())
   /** Null until its backend is loaded. */
   #store: Store | null = null
@@ -104,10 +112,9 @@ export class Sluice {
     this.#registry = registryOf(options, settings)
     this.#tasks = listTasks(options.tasks, options.workflows ?? [], this.#registry)
     const queueLimits = (this.#queueLimits = new QueueLimits(settings.queues, this.#registry))
-    this.#events = new Events(
-      (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
-      settings.events,
-    )
+    this.#listening = this.#listeningOf(settings)
+    this.#events = this.#listening.events
+    this.on = this.#listening.on
     this.#load = storeLoader(options.store, settings)
     this.#place = new Place(options.store)
     if (typeof options.store === 'object') this.#store = options.store
@@ -167,10 +174,19 @@ export class Sluice {
     this.#detach = this.#attach(clock)
   }
 
+  #listeningOf(settings: EngineSettings): Listening {
+    return new Listening({
+      ...settings,
+      wakeup: this.#wakeup,
+      store: async () => (await this.#opening.done()).store,
+      checkOpen: (what) => this.#checkOpen(what),
+    })
+  }
+
   /** Lets a manual clock wait for this engine. */
   #attach(clock: Clock): (() => void) | undefined {
     return clock.attach?.({
-      pending: () => this.#isLoading || (this.#store?.pending ?? false),
+      pending: () => this.#isLoading || this.#listening.isLoading || (this.#store?.pending ?? false),
       running: () => this.#worker?.running ?? 0,
     })
   }
@@ -234,19 +250,6 @@ export class Sluice {
   instrument(instrumentation: Instrumentation | null): void {
     if (instrumentation !== null) checkMethods(instrumentation, ['enqueue', 'run'], 'instrumentation')
     this.#enqueuer.instrumentation = instrumentation
-  }
-
-  /**
-   * Calls `listener` at every event of that name that this process emits. Returns a function that stops it.
-   * @throws {SluiceError} `option.invalid` for an unknown name, a listener other than a function, or a third argument
-   */
-  on<N extends keyof SluiceEvents>(
-    name: N,
-    listener: (event: SluiceEvents[N]) => void,
-    ...rest: readonly never[]
-  ): () => void {
-    checkListening(name, listener, rest)
-    return this.#events.on(name, listener)
   }
 
   #checkOpen(what: string): void {
@@ -374,6 +377,7 @@ export class Sluice {
     await this.#opening.settled()
     await this.#open?.resolver.stop()
     await this.#open?.budgets?.stop()
+    await this.#listening.stop()
     this.#letGo()
     await this.#store?.close()
     this.#detach?.()

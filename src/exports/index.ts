@@ -30,6 +30,8 @@ export type { Carried, EnqueueCall, Instrumentation, RunCall } from '../engine/e
 export type { StepEnd } from '../engine/define/flow-entry.ts'
 export type { RunEnd, StepCall } from '../engine/events/instrumentation.ts'
 export type { SluiceEvents } from '../engine/events/events.ts'
+export type { FleetEvents } from '../engine/events/fleet-events.ts'
+export type { FleetListening } from '../engine/events/listen.ts'
 export { call, type Call, type CallOptions, type FlowOptions } from '../engine/define/flow.ts'
 export type { FlowInspection, FlowsApi, FlowTarget, StartedFlow } from '../engine/api/flows.ts'
 export type { FlowFilter, FlowListQuery, FlowPageQuery } from '../engine/api/flow-query.ts'

@@ -145,13 +145,22 @@ test('a listener that throws harms neither the job nor other listeners, and one 
   expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed' })
 })
 
-test('an option of a listener is refused, so that nobody waits for the events of other processes', () => {
+test('an option that on does not know, and a further argument, are refused, not ignored', () => {
   const { create } = createEngineHarness()
   const engine = create({ tasks: [] })
   const listen = (...rest: unknown[]) => engine.on('job.completed', () => undefined, ...(rest as never[]))
-  expect(() => listen({ fleet: true })).toThrow(expect.objectContaining({ code: 'option.invalid' }))
-  expect(() => listen(undefined, { fleet: true })).toThrow('Listen in each process')
+  for (const rest of [[{ fleets: true }], [{ fleet: 1 }], [null], [true], [undefined, { fleet: true }]])
+    expect(() => listen(...rest)).toThrow(expect.objectContaining({ code: 'option.invalid' }))
   expect(() => listen(undefined)).not.toThrow()
+  expect(() => listen({ fleet: false })).not.toThrow()
+})
+
+test('an event that does not follow from what is stored is not told by the fleet', () => {
+  const { create } = createEngineHarness()
+  const engine = create({ tasks: [] })
+  expect(() => engine.on('rate_limit.exceeded' as never, () => undefined, { fleet: true })).toThrow(
+    /rate_limit\.exceeded cannot be listened to in the fleet.* job\.enqueued, job\.started, .*events\.lost/,
+  )
 })
 
 test('a worker tells of its start and its stop', async () => {

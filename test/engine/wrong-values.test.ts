@@ -100,7 +100,11 @@ const FIELDS: readonly Field[] = [
     [...NONE, new Date(8.64e15)],
   ],
   ['the name of an event', (value, s) => s.on(value, run), [...WRONG, null, undefined]],
-  ['what follows a listener', (value, s) => s.on('job.completed', run, value), [...WRONG, null, {}, { fleet: true }]],
+  [
+    'what follows a listener',
+    (value, s) => s.on('job.completed', run, value),
+    [...NONE, new Date(), run, a({ fleets: true }), { fleet: 1 }],
+  ],
   ['instrumentation', (value, s) => s.instrument(value), [undefined, 1, {}]],
   ['telemetry', (value) => instrument(value), [...NONE, {}]],
   ['the tracer', (value, s) => instrument(s, { tracer: value }), [...NONE, {}]],

@@ -98,23 +98,23 @@ async function setUp() {
   return {
     store,
     newJob: () => job('work'),
-    async begin() {
+    begin: async () => {
       const client = await pool.connect()
       open.push(client)
       await client.query('BEGIN')
       return client
     },
-    async count() {
+    count: async () => {
       const { rows } = await pool.query<{ n: number }>(`SELECT count(*)::int AS n FROM "${schema}".events`)
       return rows[0]?.n
     },
     /** A reader, which joins as soon as no transaction stands in its way. */
-    async reader() {
+    reader: async () => {
       const id = uuidv7()
       let position = (await store.joinEvents(id, LEASE_US)) ?? ''
       expect(position).not.toBe('')
       return {
-        async ids() {
+        ids: async () => {
           const page = await store.readEvents(position)
           position = page.position
           return page.changes.map((each) => each.id)

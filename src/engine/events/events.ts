@@ -156,6 +156,8 @@ export interface SluiceEvents {
   'step.failed': StepEvent & { readonly error: Error }
   'worker.started': { readonly worker: number; readonly queues: readonly string[] }
   'worker.stopped': { readonly worker: number }
+  /** Events of the fleet since then may be missing: this process had fallen behind. */
+  'events.lost': { readonly since: Date }
 }
 
 const NAMES: Readonly<Record<keyof SluiceEvents, true>> = {
@@ -196,6 +198,7 @@ const NAMES: Readonly<Record<keyof SluiceEvents, true>> = {
   'step.failed': true,
   'worker.started': true,
   'worker.stopped': true,
+  'events.lost': true,
 }
 
 /** The names of all events. */
@@ -206,8 +209,8 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /** Passes events to listeners. A listener that throws does not affect the others. */
-export class Events {
-  readonly #listeners = new Map<keyof SluiceEvents, Set<(event: never) => void>>()
+export class Events<E extends object = SluiceEvents> {
+  readonly #listeners = new Map<keyof E & string, Set<(event: never) => void>>()
   readonly #onThrow: (error: unknown, name: string) => void
   readonly #enabled: boolean
 
@@ -218,18 +221,18 @@ export class Events {
   }
 
   /** Calls `listener` at every event of that name. Returns a function that stops it. */
-  on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
+  on<N extends keyof E & string>(name: N, listener: (event: E[N]) => void): () => void {
     const listeners = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, listeners.add(listener))
     return () => listeners.delete(listener)
   }
 
   /** Returns whether an event has listeners, so that unused payloads are not made. */
-  heard(name: keyof SluiceEvents): boolean {
+  heard(name: keyof E & string): boolean {
     return this.#enabled && (this.#listeners.get(name)?.size ?? 0) > 0
   }
 
-  emit<N extends keyof SluiceEvents>(name: N, event: SluiceEvents[N]): void {
+  emit<N extends keyof E & string>(name: N, event: E[N]): void {
     if (!this.#enabled) return
     for (const listener of this.#listeners.get(name) ?? []) {
       try {

@@ -139,7 +139,7 @@ export class ChangeFeed {
 
   #begin(): void {
     if (this.#closed) return
-    const on: Sluice['on'] = (name, listener) => this.#sluice.on(name, listener)
+    const { on } = this.#sluice
     this.#stops = [
       ...JOB_EVENTS.map((name) =>
         on(name, ({ id, queue }) => {

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { EventWriting } from '../shared/event-log.ts'
+import type { EventWriting } from '../shared/sql.ts'
 
 const LOCK = `SELECT true FROM (SELECT pg_advisory_xact_lock(hashtext('sluice.events'), 0)) l`
 const TRY_LOCK = `SELECT pg_try_advisory_xact_lock(hashtext('sluice.events'), 0)`

@@ -1,27 +1,13 @@
 import { FLOW_STATES, type FlowKind, type FlowState } from '../../jobs/flow.ts'
 import type { EventPage, StoredChange } from '../contract/event-log.ts'
 import { column, columns, numbers, numbersOrNull, type RowOf, texts, textsOrNull } from './columns.ts'
-import { type Answer, ask, type Reading } from './reading.ts'
+import { ask, type Reading } from './reading.ts'
 import { errorOf } from './set-aside.ts'
 import { type Access, all, get, now, run } from './sql.ts'
 import { stateName } from './state.ts'
 
 /** The most changes that are kept for a reader that falls behind. */
-export const EVENTS_KEPT = 10_000
-
-/** The parts of a store that the writing of changes needs. */
-export interface EventWriting {
-  /** The present position, as SQL of a text. */
-  readonly position: string
-  /** The condition on `events e` for those behind a position. @param position SQL of a text */
-  readonly behind: (position: string) => string
-  /** Locks the readers until the transaction ends; false: another transaction holds that lock. */
-  lock(wait: boolean): Answer<boolean>
-  /** Whether changes are written. */
-  isOn(): Answer<boolean>
-  /** Begins or ceases to write changes; false: transactions of others stand in the way. */
-  write(on: boolean): Answer<boolean>
-}
+const EVENTS_KEPT = 10_000
 
 const JOIN = `INSERT INTO sluice.event_readers (id, position, until) VALUES ($1, $2, $3)
   ON CONFLICT (id) DO UPDATE SET position = excluded.position, until = excluded.until, behind = false`

@@ -2,7 +2,6 @@
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { DeclaredQueue, Retention } from '../contract/store.ts'
-import type { EventWriting } from './event-log.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
 import type { Instant } from '../../jobs/series.ts'
@@ -47,6 +46,20 @@ export interface FlowAccess {
 export interface Rehoming {
   readonly queue: string | null
   readonly priority: number | null
+}
+
+/** The parts of a store that the writing of changes needs. */
+export interface EventWriting {
+  /** The present position, as SQL of a text. */
+  readonly position: string
+  /** The condition on `events e` for those behind a position. @param position SQL of a text */
+  readonly behind: (position: string) => string
+  /** Locks the readers until the transaction ends; false: another transaction holds that lock. */
+  lock(wait: boolean): Answer<boolean>
+  /** Whether changes are written. */
+  isOn(): Answer<boolean>
+  /** Begins or ceases to write changes; false: transactions of others stand in the way. */
+  write(on: boolean): Answer<boolean>
 }
 
 /** The parts of a store that shared logic needs. */

@@ -1,6 +1,6 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import { FLOW_STATES } from '../../jobs/flow.ts'
-import type { EventWriting } from '../shared/event-log.ts'
+import type { EventWriting } from '../shared/sql.ts'
 import { STATE } from '../shared/state.ts'
 
 const { active, completed, cancelled, discarded } = STATE
