@@ -7,7 +7,7 @@ const SIZED = [
   'test/acceptance/{scale,several-limits,traps}.test.ts',
   'test/engine/{rejected-backlogs,expected-start}.test.ts',
   'test/http/fuzz.test.ts',
-  'test/crash/workflows.test.ts',
+  'test/crash/{statements,workflows}.test.ts',
   'test/model/model.test.ts',
   'test/policy/*.test.ts',
 ]

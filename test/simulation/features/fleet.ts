@@ -466,18 +466,20 @@ class Features {
 
   /**
    * Lanes of one level take turns: none has two of its turns while another that could have started has none. @param
-   * assured the buckets in which the start was within its share: there it goes before all others
+   * assured the buckets in which the start was within its share: there it takes the turns of those that borrow
    */
   #takeTurn(job: ModelJob, assured: readonly UsePlan[]): void {
     this.#passed.delete(job.lane)
     if (this.#plan.engines > 1 || isUnlimited(job) || job.queue === PLAIN_CODE) return
+    const heads = this.#heads()
+    const others = heads.filter(({ lane }) => lane !== job.lane)
+    if (assured.some((use) => others.some((head) => head.uses.some((own) => isSame(own, use))))) return
     const share = Math.max(
       ...[...this.#jobs.values()].filter(({ lane }) => lane === job.lane).map((each) => each.share),
     )
-    for (const head of this.#heads()) {
+    for (const head of heads) {
       const passed = this.#passed.get(head.lane)
       if (!passed || head.queue !== job.queue || head.level !== job.level) continue
-      if (assured.some((use) => head.uses.some((own) => isSame(own, use)))) continue
       const turns = (passed.get(job.lane) ?? 0) + 1
       passed.set(job.lane, turns)
       if (turns > 2 * share) this.#fail(`lane ${job.lane} starts ${turns} jobs, and job ${head.n} of ${head.lane} none`)
