@@ -9,6 +9,8 @@ export type Settlement = {
   readonly attempt: number
   /** When the run started: tells it from a later run of the same attempt in a repeated call; absent: not compared. */
   readonly startedUs?: number
+  /** The job belongs to a flow, which its end may change; absent: the store finds out. */
+  readonly inFlow?: true
   /** How often the job of a workflow flow had moved before the run; absent: not compared. */
   readonly moves?: number
   /** How long the job is kept if this ends it, in µs; absent: as the store says. A flow keeps its jobs. */

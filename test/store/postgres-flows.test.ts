@@ -359,9 +359,19 @@ withPostgres('flows on PostgreSQL', () => {
       expect(jobs).toHaveLength(5)
       expect(pool.queries).toHaveLength(without + 1)
       pool.queries.length = 0
-      await Promise.all(jobs.map((each) => store.settle(worker, complete(each))))
+      await Promise.all(jobs.map((each) => store.settle(worker, { ...complete(each), inFlow: true })))
       expect(pool.queries).toHaveLength(1)
       expect((await claim(store)).jobs.map(({ task }) => task)).toEqual(Array.from({ length: 5 }, () => 'n1'))
+    })
+
+    test('jobs of flows and others are settled together by callers that do not tell them apart', async () => {
+      await store.enqueue([job('x')])
+      await store.startFlow(flowOf('chain', 2))
+      const { jobs } = await claim(store)
+      expect(jobs).toHaveLength(2)
+      const settled = await Promise.all(jobs.map((each) => store.settle(worker, complete(each))))
+      expect(settled).toMatchObject([{ state: 'completed' }, { state: 'completed' }])
+      expect((await claim(store)).jobs.map(({ task }) => task)).toEqual(['n1'])
     })
 
     test('a flow of 10,000 jobs is started by one statement', async () => {

@@ -131,6 +131,7 @@ export function settle(context: SettleContext, job: GrantedJob, { settlement }: 
   const run = {
     ...settlement,
     startedUs: job.startedUs,
+    ...(job.flow && { inFlow: true as const }),
     ...(moves !== undefined && { moves }),
     ...keeping.of(job, settlement),
   }

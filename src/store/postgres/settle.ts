@@ -12,7 +12,7 @@ import { closeUntil } from '../shared/bucket-change.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
 import { stateName } from '../shared/state.ts'
-import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
+import { attemptBack, completedUs, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import { findRuns, type Found } from './settle-again.ts'
 import type { Notifier } from './watch.ts'
 
@@ -27,6 +27,19 @@ export type Written = [
   flows: string | null,
   ends: boolean,
 ]
+
+type Completed = SettleRequest & { readonly settlement: Extract<Settlement, { kind: 'complete' }> }
+type CompletedRow = [nowUs: number, work: boolean, done: number[] | null]
+
+/** The results that a statement wrote, by their jobs. */
+interface Outcomes {
+  readonly settled: ReadonlyMap<number, SettleResult>
+  /** A job may start that could not before. */
+  readonly work: boolean
+}
+
+const COMPLETE = `SELECT r_now, r_work, r_done FROM sluice.complete(
+  $1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[])`
 
 const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows, r_ends FROM sluice.settle(
   $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[])`
@@ -115,7 +128,51 @@ async function settleRound(
   db: Statements,
   requests: readonly SettleRequest[],
 ): Promise<{ readonly settled: SettleResult[]; readonly work: boolean; readonly ends: boolean }> {
-  const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
+  const sorted = requests.toSorted((a, b) => a.settlement.seq - b.settlement.seq)
+  const completed = areCompletes(sorted) ? await complete(context, db, sorted) : null
+  const rest = completed ? sorted.filter(({ settlement }) => !completed.settled.has(settlement.seq)) : sorted
+  const other = rest.length > 0 ? await settleSorted(context, db, rest) : null
+  return {
+    settled: requests.map(
+      ({ settlement: { seq } }) => completed?.settled.get(seq) ?? other?.settled.get(seq) ?? { kind: 'lost' },
+    ),
+    work: (completed?.work ?? false) || (other?.work ?? false),
+    ends: other?.ends ?? false,
+  }
+}
+
+/** Whether these are all runs that completed, of jobs that are not known to belong to a flow. */
+function areCompletes(requests: readonly SettleRequest[]): requests is readonly Completed[] {
+  return requests.every(
+    ({ settlement: { inFlow, kind, moves } }) => kind === 'complete' && !inFlow && moves === undefined,
+  )
+}
+
+/**
+ * Settles runs that completed, sorted by their jobs, in one statement. It leaves out the jobs of flows and the runs that
+ * lost their lease.
+ */
+async function complete(context: Context, db: Statements, requests: readonly Completed[]): Promise<Outcomes> {
+  const runs = requests.map(({ settlement }) => settlement)
+  const [atUs, work, seqs] = (await db.get<CompletedRow>(
+    COMPLETE,
+    runs.map(({ seq }) => seq),
+    runs.map(({ attempt }) => attempt),
+    requests.map(({ worker }) => worker),
+    runs.map(({ startedUs = null }) => startedUs),
+    runs.map(({ result }) => result),
+    runs.map((run) => completedUs(run, context.retention)),
+  )) as CompletedRow
+  context.clock.saw(atUs)
+  const settled: SettleResult = { kind: 'settled', state: 'completed', atUs }
+  return { settled: new Map(seqs?.map((seq) => [seq, settled])), work }
+}
+
+async function settleSorted(
+  context: Context,
+  db: Statements,
+  sorted: readonly SettleRequest[],
+): Promise<Outcomes & { readonly ends: boolean }> {
   const rows = sorted.map(({ settlement }) => runEndOf(settlement, context.retention))
   const written = await db.all<Written>(
     SETTLE,
@@ -135,12 +192,17 @@ async function settleRound(
   if (first) context.clock.saw(first[3])
   const bySeq = new Map(written.map(([seq, attempt, state]) => [seq, [attempt, state] as const]))
   const flows = newsOf(first?.[5] ?? null)
-  const settled = requests.map(({ settlement }): SettleResult => {
+  const settled = new Map<number, SettleResult>()
+  for (const { settlement } of sorted) {
     const [attempt, state] = bySeq.get(settlement.seq) ?? []
-    if (state === undefined || attempt !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
+    if (state === undefined || attempt !== settlement.attempt - attemptBack(settlement)) continue
     const flow = flows.get(settlement.seq)
-    return { ...ended(settlement, state), ...(first && { atUs: first[3] }), ...(flow && { flow }) }
-  })
+    settled.set(settlement.seq, {
+      ...ended(settlement, state),
+      ...(first && { atUs: first[3] }),
+      ...(flow && { flow }),
+    })
+  }
   return { settled, work: written.some((row) => row[4] === true), ends: first?.[6] ?? false }
 }
 
