@@ -1,27 +1,17 @@
-import type { Clock, Timer } from '../../base/clock.ts'
+import type { Timer } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
-import type { Logger } from '../../base/logger.ts'
 import { asError } from '../../base/thrown.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import { extraOf } from '../../jobs/job-extra.ts'
 import { validate } from '../../jobs/schema.ts'
-import type { Events } from '../events/events.ts'
 import { carriedBy, type EndReason, type RunEnd, wrapped } from '../events/instrumentation.ts'
 import type { Context, TaskDefinition } from '../define/task.ts'
 import { type TermsOfQueues, timeoutOf } from '../define/job-terms.ts'
-import { snoozeFor } from '../define/snooze.ts'
 import { type EntryContext, entryOf } from './enter.ts'
-import type { Feedback } from './feedback.ts'
-import { logged, runLogger } from './job-logger.ts'
-import { about } from './report.ts'
+import { HandlerContext } from './handler-context.ts'
 
 /** The parts that handler calls share. */
 export interface CallContext extends EntryContext {
-  readonly clock: Clock
-  /** The logger that the engine's user passed. */
-  readonly handlerLogger: Logger
-  readonly events: Events
-  readonly feedback: Feedback
   readonly queueTerms: TermsOfQueues
 }
 
@@ -102,36 +92,8 @@ export class HandlerCall {
 
   #callWith(input: unknown): unknown {
     this.input = input
-    return this.task.run(input as never, this.#context() as Context<never>)
-  }
-
-  #context(): Context<unknown> {
-    const { clock, events, feedback, handlerLogger, notes } = this.#shared
-    const { job, input } = this
-    const { id } = job
-    const occurrence = job.occurrence
-      ? { schedule: job.occurrence.schedule, dueAt: new Date(job.occurrence.dueMs) }
-      : null
-    const signal = (): AbortSignal => this.#signal()
-    let logger: Logger | undefined
-    return {
-      job: { id, input, occurrence, ...flowOf(job) },
-      attempt: job.attempt,
-      get signal(): AbortSignal {
-        return signal()
-      },
-      get logger(): Logger {
-        return (logger ??= notes.logger(runLogger(handlerLogger, logged(job)), job))
-      },
-      charge: (limit, units): void => feedback.charge(job, typeof limit === 'string' ? limit : limit.name, units),
-      observe: (response): void => feedback.observe(job, response),
-      progress: (fraction): void => {
-        const progress = Math.min(1, Math.max(0, fraction))
-        notes.progress(job, progress)
-        events.emit('job.progress', { ...about(job), progress })
-      },
-      snooze: (duration) => snoozeFor(duration, clock),
-    }
+    const context: Context<unknown> = new HandlerContext(this.#shared, this.job, input, () => this.#signal())
+    return this.task.run(input as never, context as Context<never>)
   }
 
   /** Created on first use: most handlers never read it. */
@@ -166,14 +128,6 @@ function inputOf({ id, task, input }: GrantedJob): unknown {
       cause,
     })
   }
-}
-
-/** The flow of a job, for its handler. */
-function flowOf({ flow }: GrantedJob): Pick<Context<unknown>['job'], 'flow' | 'parentResults'> {
-  if (!flow) return { flow: null, parentResults: null }
-  const { id, node, callback, parentResults: texts } = flow
-  const parentResults = texts && texts.map((text): unknown => (text === null ? null : JSON.parse(text)))
-  return { flow: { id, node, callback }, parentResults }
 }
 
 const REASONS: Readonly<Record<EndReason, string>> = {

@@ -1,24 +1,17 @@
-import type { Logger } from '../../base/logger.ts'
 import type { FlowEnd, FlowEngine, FlowEntry, FlowEntryNews } from '../define/flow-entry.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import { NonRetryable } from '../../jobs/handler-errors.ts'
 import type { SettleResult } from '../../jobs/settlement.ts'
 import type { FlowMove } from '../../jobs/workflow.ts'
 import type { TaskDefinition } from '../define/task.ts'
-import type { Events } from '../events/events.ts'
 import { reportEntry } from '../events/flow-news.ts'
 import { carriedBy, carrying, type Instrumentation, wrapped } from '../events/instrumentation.ts'
-import type { Feedback } from './feedback.ts'
+import type { HandlerParts } from './handler-context.ts'
 import { logged, runLogger } from './job-logger.ts'
-import type { KeptNotes } from './kept-notes.ts'
 import { discarded, type Outcome, type OutcomeContext, outcomeOfError, settle, type SettleContext } from './settle.ts'
 
 /** The parts that runs of workflow flows share. */
-export interface EntryContext extends SettleContext {
-  readonly events: Events
-  readonly feedback: Feedback
-  readonly handlerLogger: Logger
-  readonly notes: KeptNotes
+export interface EntryContext extends SettleContext, HandlerParts {
   readonly flows: FlowEngine
   readonly instrumentation: () => Instrumentation | null
 }
