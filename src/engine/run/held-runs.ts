@@ -1,3 +1,4 @@
+import { PassingMap } from '../../base/passing-map.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Run } from '../../store/contract/store.ts'
 import type { EndReason } from '../events/instrumentation.ts'
@@ -15,16 +16,16 @@ export interface RunningCall {
 /** The runs that this process holds, from their claim until they are settled. */
 export class HeldRuns {
   /** Running handlers, by the `seq` of their jobs. */
-  readonly calls: Map<number, RunningCall> = new Map()
+  readonly calls: PassingMap<number, RunningCall> = new PassingMap()
   /** Runs that ended and could not be settled yet: their leases are extended too. */
   readonly unsettled: Set<GrantedJob> = new Set()
-  readonly #held = new Set<GrantedJob>()
+  readonly #held = new PassingMap<GrantedJob, GrantedJob>()
   /** Runs with an abandoned settlement: they have used their attempt, and wait for the end of their lease. */
   #givenUp: readonly Run[] = []
   #whenIdle: (() => void) | null = null
 
   add(job: GrantedJob): void {
-    this.#held.add(job)
+    this.#held.set(job, job)
   }
 
   /** Removes a run that was settled or abandoned. */
@@ -45,7 +46,7 @@ export class HeldRuns {
 
   /** All runs that this process holds in the store. */
   get all(): readonly Run[] {
-    return [...this.#held, ...this.#givenUp]
+    return [...this.#held.values(), ...this.#givenUp]
   }
 
   /** Runs whose leases need extending. */

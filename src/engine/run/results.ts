@@ -2,6 +2,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions } from '../../base/options.ts'
+import { PassingMap } from '../../base/passing-map.ts'
 import { errorFrom } from '../../jobs/stored-error.ts'
 import type { JobRecord, NewJob } from '../../jobs/job.ts'
 import { isFinal } from '../../jobs/job-state.ts'
@@ -28,7 +29,7 @@ export class Results {
   readonly #clock: Clock
   readonly #waiters = new Map<string, Set<Waiter>>()
   /** Jobs whose handlers run in this process: it reports their ends by itself. */
-  readonly #running = new Set<string>()
+  readonly #running = new PassingMap<string, true>()
   /** Jobs that are read again in a moment. */
   readonly #again = new Set<string>()
   /** Callers that came since the last look, with their jobs. */
@@ -59,7 +60,7 @@ export class Results {
 
   /** A run of a job has begun in this process. */
   running(id: string): void {
-    this.#running.add(id)
+    this.#running.set(id, true)
   }
 
   /** That run is settled, or was abandoned. From now on its job may end in another process. */
