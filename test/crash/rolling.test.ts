@@ -80,6 +80,11 @@ describe.each(stores)('a rolling upgrade on $name', (kind) => {
     await old.until('started', 40)
     const present = new Process(PRESENT, 'ts', store)
     await present.until('ready')
+    // The earlier build knows nothing of events of the fleet, and is heard nevertheless.
+    const listener = new Sluice({ store, tasks: [], logger: silentLogger })
+    onTestFinished(() => listener.stop())
+    const completed = new Set<string>()
+    await listener.on('job.completed', ({ id }) => void completed.add(id), { fleet: true }).ready
     const before = old.of('started').length
     old.send({ kind: 'enqueue', from: 100, to: 160 })
     present.send({ kind: 'enqueue', from: 200, to: 260 })
@@ -101,6 +106,8 @@ describe.each(stores)('a rolling upgrade on $name', (kind) => {
     onTestFinished(() => reader.stop())
     const keyed = await reader.jobs.list({ task: 'keyed', limit: 1000 })
     expect(keyed).toHaveLength(18 * 11)
+    const later = keyed.filter(({ input }) => (input as { n: number }).n >= 100).map(({ id }) => id)
+    await vi.waitFor(() => expect(later.filter((id) => !completed.has(id))).toEqual([]), { timeout: 30_000 })
     for (const tenant of [0, 1]) {
       const own = keyed.filter(({ input }) => Math.floor((input as { n: number }).n) % 2 === tenant)
       expect(most(own.map(({ startedAt }) => startedAt?.getTime() ?? 0))).toBeLessThanOrEqual(25)
