@@ -1,59 +1,26 @@
 // A real NATS server of the test's own: contention, restarts, and a stream that is gone, in real time.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { Kvm } from '@nats-io/kv'
-import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createLimiter, limit, type Limiter } from '../../src/exports/limiter.ts'
-import { missing } from '../services.ts'
-import { freePort } from './own-redis.ts'
+import { HAS_NATS_SERVER, OwnNats } from './own-nats.ts'
 
-const HAS_NATS_SERVER =
-  spawnSync('nats-server', ['--version']).status === 0 ||
-  missing('there is no nats-server', 'failures of the limiter on NATS') !== null
 const api = limit('api', { rate: 200, per: '1s', burst: 20 })
 const tenant = limit('tenant', { rate: 150, per: '1s', burst: 20 })
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 describe.skipIf(!HAS_NATS_SERVER)('a limiter on NATS', () => {
-  let port = 0
-  let server: ChildProcess
-  let folder = ''
+  let nats: OwnNats
   const limiters: Limiter[] = []
 
-  const start = async (): Promise<void> => {
-    const args = ['--addr', '127.0.0.1', '--port', String(port), '--jetstream', '--store_dir', folder]
-    server = spawn('nats-server', args, { stdio: 'ignore' })
-    const connection = await connect({
-      port,
-      waitOnFirstConnect: true,
-      reconnectTimeWait: 20,
-      maxReconnectAttempts: -1,
-    })
-    await connection.close()
-  }
-  const stop = async (): Promise<void> => {
-    const gone = once(server, 'exit')
-    server.kill('SIGKILL')
-    await gone
-  }
-
   beforeEach(async () => {
-    port = await freePort()
-    folder = mkdtempSync(join(tmpdir(), 'sluice-nats-'))
-    await start()
+    nats = await OwnNats.start()
   })
   afterEach(async () => {
     await Promise.all(limiters.splice(0).map((limiter) => limiter.close()))
-    await stop()
-    rmSync(folder, { recursive: true, force: true })
+    await nats.end()
   })
 
   function load(uses: (i: number) => Parameters<Limiter['acquire']>[0]) {
-    const limiter = createLimiter({ backend: `nats://127.0.0.1:${port}`, limits: [api, tenant] })
+    const limiter = createLimiter({ backend: nats.url, limits: [api, tenant] })
     limiters.push(limiter)
     const state = { ends: false }
     const starts: number[] = []
@@ -94,10 +61,10 @@ describe.skipIf(!HAS_NATS_SERVER)('a limiter on NATS', () => {
     const calls = load(() => [api])
     await calls.ready()
     await sleep(300)
-    await stop()
+    await nats.kill()
     await sleep(1000)
     const backMs = Date.now()
-    await start()
+    await nats.start()
     await sleep(2500)
     calls.end()
     expect(calls.between(backMs - 700, backMs)).toBe(0)
@@ -110,12 +77,9 @@ describe.skipIf(!HAS_NATS_SERVER)('a limiter on NATS', () => {
     const calls = load(() => [api])
     await calls.ready()
     await sleep(300)
-    const connection: NatsConnection = await connect({ port })
     const goneMs = Date.now()
-    const kv = await new Kvm(connection).open(`sluice_${Buffer.from('sluice').toString('base64url')}`)
-    await kv.destroy()
+    await nats.forget()
     await sleep(2000)
-    await connection.close()
     calls.end()
     const started = calls.between(goneMs, goneMs + 2000)
     expect(started).toBeGreaterThan(300)
