@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, task } from '../../src/exports/index.ts'
+import { createManualClock } from '../../src/exports/testing.ts'
+import { UnreliableBackend } from '../engine/unreliable-backend.ts'
+import type { Json } from '../http/http-harness.ts'
 import { everyStore } from '../stores.ts'
 import { MonitorHarness } from './monitor-harness.ts'
 
@@ -142,4 +145,26 @@ describe.each(KINDS)('on $name', (kind) => {
       expect([key, status, body]).toMatchObject([key, 200, { bucket: { key } }])
     }
   })
+})
+
+test('a backend of budgets that the monitor’s own process cannot reach is told, and which process that is', async () => {
+  const stripe = limit('stripe', { rate: 100, per: '1s', backend: 'shared' })
+  const charge = task('charge', { limits: [stripe], run: () => undefined })
+  const backend = new UnreliableBackend(createManualClock())
+  const m = await MonitorHarness.open({
+    tasks: [charge],
+    budgets: { shared: backend },
+  })
+  const shown = async (): Promise<unknown> => (await m.get('/limits/stripe'))['backend']
+  backend.isDown = true
+  await m.sluice.enqueue(charge)
+  await m.clock.advance('3s')
+  expect(await shown()).toEqual({ kind: 'shared', healthy: false })
+  const told = ((await m.get('/overview'))['attention'] as Json[]).find(({ kind }) => kind === 'backend.down')
+  expect(told).toMatchObject({ severity: 'error', subject: { backend: 'shared' }, count: 1 })
+  expect(told?.['words']).toMatch(/^This process cannot reach the backend shared/)
+  expect(told?.['action']).toContain('Other processes may reach it.')
+  backend.isDown = false
+  await m.clock.advance('5s')
+  expect(await shown()).toEqual({ kind: 'shared', healthy: true })
 })

@@ -264,7 +264,9 @@ export interface components {
             /** @description Starts in each of the last 30 steps of 10 s, oldest first. */
             readonly spark: readonly number[];
             readonly backend: {
+                /** @description The backend of its budgets, or the store. */
                 readonly kind: string;
+                /** @description False: the process that answers cannot reach it. Others may. */
                 readonly healthy: boolean;
             };
         };

@@ -78,8 +78,9 @@ async function ofBackends(call: Call<unknown, unknown, unknown>): Promise<Attent
       kind: 'backend.down',
       severity: 'error',
       subject: { backend },
-      words: `The backend ${backend} of budgets cannot be reached since ${new Date(sinceMs).toISOString()}, and ${waiting} jobs wait for the ${kept.length} limits that it keeps.`,
-      action: 'Check its address and that it runs. Jobs start again by themselves once it is back.',
+      words: `This process cannot reach the backend ${backend} of budgets since ${new Date(sinceMs).toISOString()}, and ${waiting} jobs wait for the ${kept.length} limits that it keeps.`,
+      action:
+        'Check its address and that it runs. Other processes may reach it. Jobs start again by themselves once it is back.',
       count: waiting,
     }
   })

@@ -69,7 +69,10 @@ export const LimitJson: z.ZodType = z.object({
   overrides: z.array(OverrideJson),
   recent: z.object({ started: z.number(), denied: z.number(), waitedMs: z.number() }),
   spark: z.array(z.number()).meta({ description: 'Starts in each of the last 30 steps of 10 s, oldest first.' }),
-  backend: z.object({ kind: z.string(), healthy: z.boolean() }),
+  backend: z.object({
+    kind: z.string().meta({ description: 'The backend of its budgets, or the store.' }),
+    healthy: z.boolean().meta({ description: 'False: the process that answers cannot reach it. Others may.' }),
+  }),
 })
 LimitJson.register(z.globalRegistry, { id: 'MonitorLimit' })
 
@@ -134,8 +137,12 @@ export function limitJson(call: AnyCall, { limit, totals, bucket, longest, serie
       .map((each) => overrideJson(call, each)),
     recent: series.recent,
     spark: [...series.spark],
-    backend: { kind: backend, healthy: true },
+    backend: backendJson(call, policy?.backend ?? backend),
   }
+}
+
+function backendJson(call: AnyCall, kind: string): object {
+  return { kind, healthy: !call.server.monitor.backendsDown.all.some((down) => down.backend === kind) }
 }
 
 function ruleInWords({ policy, unreadable }: LimitView): string {

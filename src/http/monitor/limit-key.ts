@@ -9,7 +9,7 @@ import { notFound } from '../refusal.ts'
 import { JobRow, jobRow } from './job-json.ts'
 import { keyInPath } from './key-in-path.ts'
 import { BucketJson, bucketJson, OverrideJson, overrideJson } from './limit-json.ts'
-import { figuresOf } from './limits.ts'
+import { requireLimit } from './limits.ts'
 import { monitorOperation, Name, TimeOrNull } from './monitor-operation.ts'
 import { queuesSeen, seenBy, seesKey, storedLimit } from './seen.ts'
 
@@ -45,7 +45,7 @@ export const getKey: Operation = monitorOperation({
     const { name } = call.params
     const stored = storedLimit(call, name)
     const key = keyInPath(call.params.key)
-    await figuresOf(call, stored, name)
+    await requireLimit(call, stored, name)
     if (!seesKey(call, stored, key)) throw notFound('key', key)
     const { limits } = call.server.sluice
     const [bucket] = await limits.inspect(stored, key)

@@ -5,7 +5,7 @@ import type { KeyCount } from '../../store/contract/limits.ts'
 import type { Call, Operation } from '../operation.ts'
 import { invalid } from '../refusal.ts'
 import { BucketJson, bucketJson } from './limit-json.ts'
-import { figuresOf } from './limits.ts'
+import { requireLimit } from './limits.ts'
 import { monitorOperation, Name } from './monitor-operation.ts'
 import { onlyKey, storedLimit } from './seen.ts'
 
@@ -42,7 +42,7 @@ export const listKeys: Operation = monitorOperation({
     const { name } = call.params
     const { sort, limit, cursor } = call.query
     const stored = storedLimit(call, name)
-    await figuresOf(call, stored, name)
+    await requireLimit(call, stored, name)
     const after = cursor === undefined ? null : readCursor(cursor, sort)
     const only = onlyKey(call, stored)
     if (only !== null) return { keys: await buckets(call, stored, [only]), cursor: null, sort, partial: false }

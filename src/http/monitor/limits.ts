@@ -33,6 +33,16 @@ export const getLimit: Operation = monitorOperation({
   },
 })
 
+/** Refuses an unknown limit, and counts nothing. @throws {Refusal} 404 */
+export async function requireLimit(
+  call: Call<unknown, unknown, unknown>,
+  stored: string,
+  named: string,
+): Promise<void> {
+  const known = await call.server.sluice.limits.list()
+  if (!known.some(({ name }) => name === stored)) throw notFound('limit', named)
+}
+
 /** The figures of one limit now. @throws {Refusal} 404 */
 export async function figuresOf(
   call: Call<unknown, unknown, unknown>,
