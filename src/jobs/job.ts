@@ -1,3 +1,4 @@
+import type { FlowMemory } from './flow-memory.ts'
 import type { FlowPlace, FlowRun } from './flow.ts'
 import type { JobError } from './job-error.ts'
 import type { JobMatch } from './job-filter.ts'
@@ -124,6 +125,8 @@ export interface GrantedJob {
   readonly occurrence?: Occurrence
   /** Absent: the job belongs to no flow. */
   readonly flow?: FlowRun
+  /** The memory of its workflow flow, if the claim has read it; absent: the entry reads it. */
+  readonly memory?: FlowMemory
 }
 
 /** Which jobs a store lists, and from where on. */

@@ -2,6 +2,7 @@
 import type { FlowOwner, WorkflowKind } from './flow.ts'
 import type { JobError } from './job-error.ts'
 import type { NewJob } from './job.ts'
+import type { StepRecord } from './flow-memory.ts'
 
 /** The step of a gate: an admission without code, before the first step. */
 export const HOLD_STEP = '~hold'
@@ -36,35 +37,6 @@ export interface Arrival {
   readonly delayUs: number | null
   /** By the wall clock, kept as a `scheduled` job is; null: none. With `delayUs` it must be null. */
   readonly runAtMs: number | null
-}
-
-/**
- * The state of a remembered step. `open`: side jobs or a child have yet to end. `done`, `failed` and `skipped` are
- * final.
- */
-export type StepState = 'done' | 'failed' | 'skipped' | 'sleeping' | 'awaiting' | 'open' | 'retrying'
-
-/** A step as a flow remembers it. */
-export interface StepRecord {
-  /** Names that begin with `~` are reserved. */
-  readonly name: string
-  readonly state: StepState
-  /** JSON text. */
-  readonly result: string | null
-  readonly error: JobError | null
-  readonly attempt: number
-  /** Store clock. */
-  readonly startedUs: number | null
-  readonly finishedUs: number | null
-  /** How long it waited for its start. */
-  readonly waitedUs: number
-  readonly waitedFor: { readonly limit: string; readonly key: string } | null
-  /** When a sleep or a bounded wait ends, store clock; null: it has no end. */
-  readonly dueUs: number | null
-  /** JSON text of the state in which a machine reached the step, for a retry from there. */
-  readonly input: string | null
-  /** Items of a map that have yet to end, set by the store; null or absent: it is a single step. */
-  readonly left?: number | null
 }
 
 /** A job of a flow beside its main job: a step that waits beside others, a call of a task, or an item of a map. */

@@ -1,10 +1,11 @@
+import type { StepRecord } from '../../jobs/flow-memory.ts'
 import { fromJsonText, objectIn } from '../../base/json-value.ts'
 import { extraOf } from '../../jobs/job-extra.ts'
 import { type FlowKind, type FlowRecord, type FlowState, isWorkflowKind, type WorkflowKind } from '../../jobs/flow.ts'
 import type { JobError } from '../../jobs/job-error.ts'
 import type { JobRecord } from '../../jobs/job.ts'
 import type { JobState } from '../../jobs/job-state.ts'
-import { DEADLINE_STEP, HOLD_STEP, type StepRecord } from '../../jobs/workflow.ts'
+import { DEADLINE_STEP, HOLD_STEP } from '../../jobs/workflow.ts'
 import type { FlowChild, FlowJobPlace, FlowSteps } from '../../store/contract/workflows.ts'
 import type { JobExplanation } from './job-explanation.ts'
 

@@ -1,9 +1,10 @@
+import type { StepRecord } from '../../jobs/flow-memory.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { asError } from '../../base/thrown.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
 import { storedError } from '../../engine/run/settle.ts'
 import type { JobError } from '../../jobs/job-error.ts'
-import { type FlowThen, HOLD_STEP, type StepRecord } from '../../jobs/workflow.ts'
+import { type FlowThen, HOLD_STEP } from '../../jobs/workflow.ts'
 import { plainArrival } from '../shared/arrivals.ts'
 import { StepFailed } from '../shared/failures.ts'
 import { endOf, moveOf } from '../shared/records.ts'
@@ -23,7 +24,7 @@ import { endWaits } from './waits.ts'
  * inputs, lists and conditions.
  */
 export async function enterGraph(model: GraphModel, entry: FlowEntry): Promise<FlowEnd> {
-  const memory = await entry.store.enterFlow(entry.job.seq)
+  const memory = entry.job.memory ?? (await entry.store.enterFlow(entry.job.seq))
   if (!memory) return { kind: 'cancelled' }
   if (entry.run.step === null && entry.run.moves > 0) entry.tell({ kind: 'woken' })
   const form = memory.definition === null ? model.form : (JSON.parse(memory.definition) as GraphForm)

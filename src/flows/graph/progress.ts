@@ -1,6 +1,6 @@
+import type { FlowMemory, FlowSignal, StepRecord } from '../../jobs/flow-memory.ts'
 import type { JobError } from '../../jobs/job-error.ts'
-import type { NewChild, SideJob, StepRecord } from '../../jobs/workflow.ts'
-import type { FlowMemory, FlowSignal } from '../../store/contract/workflows.ts'
+import type { NewChild, SideJob } from '../../jobs/workflow.ts'
 import { recordOf } from '../shared/records.ts'
 import type { GraphForm, StepForm } from './form.ts'
 

@@ -1,5 +1,5 @@
+import type { StepRecord } from '../../jobs/flow-memory.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
-import type { StepRecord } from '../../jobs/workflow.ts'
 import { flowError } from '../shared/failures.ts'
 import { endOf, moveOf, recordOf, startOf } from '../shared/records.ts'
 import type { homeOf } from '../shared/start.ts'

@@ -1,7 +1,8 @@
+import type { StepRecord } from '../../jobs/flow-memory.ts'
 import type { StepWait } from '../../engine/define/flow-entry.ts'
 import type { JobError } from '../../jobs/job-error.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
-import type { FlowMove, StepRecord } from '../../jobs/workflow.ts'
+import type { FlowMove } from '../../jobs/workflow.ts'
 
 /** The result of a step as JSON text, back as a value; null stands for undefined. */
 export function valueOf(text: string | null): unknown {

@@ -1,4 +1,5 @@
-import type { NewWorkflow, SideJob, StepRecord } from '../../jobs/workflow.ts'
+import type { StepRecord } from '../../jobs/flow-memory.ts'
+import type { NewWorkflow, SideJob } from '../../jobs/workflow.ts'
 import type { UseSpec } from '../../policy/limits/define.ts'
 import type { StepTerms } from '../shared/arrivals.ts'
 import type { StepContext } from '../shared/step-context.ts'

@@ -1,6 +1,5 @@
+import type { FlowMemory, StepRecord } from '../../jobs/flow-memory.ts'
 import type { FlowEntry } from '../../engine/define/flow-entry.ts'
-import type { StepRecord } from '../../jobs/workflow.ts'
-import type { FlowMemory } from '../../store/contract/workflows.ts'
 import type { Home } from '../shared/arrivals.ts'
 import type { Want } from './ask.ts'
 import type { WorkflowCode } from './code.ts'

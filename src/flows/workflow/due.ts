@@ -1,6 +1,5 @@
+import type { FlowSignal, StepRecord } from '../../jobs/flow-memory.ts'
 import type { FlowEntry } from '../../engine/define/flow-entry.ts'
-import type { StepRecord } from '../../jobs/workflow.ts'
-import type { FlowSignal } from '../../store/contract/workflows.ts'
 import { recordOf } from '../shared/records.ts'
 import type { Ask } from './ask.ts'
 import type { Notes } from './notes.ts'

@@ -3,7 +3,7 @@ import { asError } from '../../base/thrown.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
 import { validate } from '../../jobs/schema.ts'
 import { HOLD_STEP } from '../../jobs/workflow.ts'
-import type { FlowMemory } from '../../store/contract/workflows.ts'
+import type { FlowMemory } from '../../jobs/flow-memory.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Home, plainArrival } from '../shared/arrivals.ts'
 import { moveOf } from '../shared/records.ts'
@@ -29,7 +29,7 @@ export async function enterWorkflow(code: WorkflowCode, entry: FlowEntry): Promi
     }
   // A side job runs one step of the body, and no other.
   if (job.id !== flow) return enterBeside(code, entry)
-  const memory = await store.enterFlow(job.seq)
+  const memory = job.memory ?? (await store.enterFlow(job.seq))
   if (!memory || memory.state !== 'running') return { kind: 'cancelled' }
   if (run.step === null && run.moves > 0) tell({ kind: 'woken' })
   const body = new BodyEntry(code, entry, memory, homeIn(code, entry))

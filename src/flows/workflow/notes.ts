@@ -1,6 +1,6 @@
+import type { FlowSignal, StepRecord } from '../../jobs/flow-memory.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
-import type { FlowMove, NewChild, StepRecord } from '../../jobs/workflow.ts'
-import type { FlowSignal } from '../../store/contract/workflows.ts'
+import type { FlowMove, NewChild } from '../../jobs/workflow.ts'
 import { moveOf } from '../shared/records.ts'
 
 /** A move without what was noted. */

@@ -1,4 +1,4 @@
-import type { StepRecord } from '../../jobs/workflow.ts'
+import type { StepRecord } from '../../jobs/flow-memory.ts'
 
 /** Whether a step has ended for good. */
 export function hasEnded({ state }: StepRecord): boolean {

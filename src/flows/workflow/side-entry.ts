@@ -1,7 +1,6 @@
+import type { FlowMemory, StepRecord } from '../../jobs/flow-memory.ts'
 import { asError } from '../../base/thrown.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
-import type { StepRecord } from '../../jobs/workflow.ts'
-import type { FlowMemory } from '../../store/contract/workflows.ts'
 import type { Home } from '../shared/arrivals.ts'
 import { checkOutsideStep } from '../shared/step-context.ts'
 import { resumed } from './ask.ts'

@@ -1,6 +1,6 @@
+import type { StepRecord } from '../../jobs/flow-memory.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { FlowEntry } from '../../engine/define/flow-entry.ts'
-import type { StepRecord } from '../../jobs/workflow.ts'
 import { recordOf } from '../shared/records.ts'
 import type { Body } from './body.ts'
 

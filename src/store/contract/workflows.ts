@@ -1,7 +1,8 @@
 /** Workflow flows: a job that goes from step to step, with the records of its steps. */
 import type { FlowState, WorkflowKind } from '../../jobs/flow.ts'
 import type { JobState } from '../../jobs/job-state.ts'
-import type { NewWorkflow, StepRecord } from '../../jobs/workflow.ts'
+import type { FlowMemory, StepRecord } from '../../jobs/flow-memory.ts'
+import type { NewWorkflow } from '../../jobs/workflow.ts'
 
 /**
  * A flow of the kinds `workflow`, `machine` and `graph` has a main job, whose id is the flow's, and side jobs. A run of
@@ -51,42 +52,6 @@ export type FlowAddress =
 export type SignalAnswer =
   | { readonly kind: 'stored' | 'duplicate' | 'ended' | 'full'; readonly id: string }
   | { readonly kind: 'missing' }
-
-/** The memory that an entry of a workflow flow gets. */
-export interface FlowMemory {
-  readonly id: string
-  readonly kind: WorkflowKind
-  readonly name: string
-  readonly key: string | null
-  readonly state: FlowState
-  /** Wall clock. */
-  readonly createdMs: number
-  readonly generation: number
-  /** Ends of side jobs and children, and signals, so far. */
-  readonly events: number
-  /** The main job's input: the flow's, or a machine's state. */
-  readonly input: string
-  readonly definition: string | null
-  readonly hash: string | null
-  /** A gate was passed, and the flow has its permits. */
-  readonly held: boolean
-  /** Side jobs and attached children that have yet to end. */
-  readonly open: number
-  /** Of the newest generation, in the order of their first writing. */
-  readonly steps: readonly StepRecord[]
-  /** Unread ones, oldest first. */
-  readonly signals: readonly FlowSignal[]
-  /** Its jobs so far. */
-  readonly nodes: number
-}
-
-/** An unread signal. */
-export interface FlowSignal {
-  readonly seq: number
-  readonly name: string
-  /** JSON text. */
-  readonly payload: string
-}
 
 /** The steps of a workflow flow, for showing. */
 export interface FlowSteps {

@@ -113,11 +113,8 @@ export async function openClaim(
   const ownUs = Math.min(nextFireUs(state), nextDueUs(state.next, state))
   const heldUs = state.held ? state.now + HELD_AGAIN_US : NEVER_US
   const nextWakeUs = Math.min(ownUs, heldUs, lineUs ?? NEVER_US, nextEndUs)
-  const jobs = await withResults(
-    db,
-    rows,
-    rows.map((row) => toAdmitted(row, state.now)),
-  )
+  const started = rows.map((row) => toAdmitted(row, state.now))
+  const jobs = await withResults(context, db, rows, started, state.now)
   return {
     ...handedOut(request, rows, jobs),
     nowUs: state.now,

@@ -1,3 +1,4 @@
+import type { FlowMemory } from '../../jobs/flow-memory.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { setAside } from './set-aside.ts'
 import { type Clock, systemClock } from '../../base/clock.ts'
@@ -41,8 +42,9 @@ import { Notifier } from './watch.ts'
 import { join, leave, type Registered, registerWorkers } from '../shared/workers.ts'
 import { heartbeat } from './workers.ts'
 import type { NewWorkflow } from '../../jobs/workflow.ts'
-import type { FlowMemory, StartedWorkflow } from '../contract/workflows.ts'
+import type { StartedWorkflow } from '../contract/workflows.ts'
 import { FlowEnds } from './flow-ends.ts'
+import { flowMemories } from './flow-memory.ts'
 import { batchMoves } from './moves.ts'
 import { batchStarts, startWithin } from './start-workflows.ts'
 import { isMove } from '../shared/workflows/move.ts'
@@ -63,7 +65,9 @@ export class PostgresStore extends SharedVerbs implements Store {
   readonly #moving: Batch<MoveRequest, SettleResult>
   readonly #starting: Batch<NewWorkflow, StartedWorkflow>
   /** One query reads the memories of all flows that are entered while others are in flight. */
-  readonly #entering = new Batch<number, FlowMemory | null>((seqs) => this.enterFlows(seqs))
+  readonly #entering = new Batch<number, FlowMemory | null>((seqs) =>
+    this.#read((db) => flowMemories(this.#context, db, seqs)),
+  )
   readonly #ends: FlowEnds
   readonly #enqueuing: BatchedEnqueues
   readonly #pushing: BatchedPushes

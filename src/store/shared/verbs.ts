@@ -1,6 +1,5 @@
 import type { JobDetails } from '../contract/remote-jobs.ts'
 import type { Run, Store } from '../contract/store.ts'
-import type { FlowMemory } from '../contract/workflows.ts'
 import { audit, auditTrail } from './audit.ts'
 import { backlog } from './backlog.ts'
 import { budgetsOf } from './budgets/verbs.ts'
@@ -38,7 +37,7 @@ import { readSeries, rollSeries, writeSeries } from './series.ts'
 import type { Access } from './sql.ts'
 import { flows, getFlow } from './stored-flows.ts'
 import { storedJobs } from './stored-jobs.ts'
-import { enterFlows } from './workflows/memory.ts'
+import { enterFlow } from './workflows/memory.ts'
 import { retryFlow } from './workflows/retry.ts'
 import { flowSteps } from './workflows/shown.ts'
 import { signalFlow } from './workflows/signal.ts'
@@ -104,11 +103,7 @@ export abstract class SharedVerbs {
   getFlow: Store['getFlow'] = this.#verb('read', getFlow)
   flows: Store['flows'] = this.#verb('read', flows)
 
-  enterFlow: Store['enterFlow'] = async (seq) => (await this.enterFlows([seq]))[0] ?? null
-  protected readonly enterFlows: (seqs: readonly number[]) => Promise<(FlowMemory | null)[]> = this.#verb(
-    'read',
-    enterFlows,
-  )
+  enterFlow: Store['enterFlow'] = this.#verb('read', enterFlow)
   signalFlow: Store['signalFlow'] = this.#verb('once', signalFlow)
   retryFlow: Store['retryFlow'] = this.#verb('once', retryFlow)
   flowSteps: Store['flowSteps'] = this.#verb('read', flowSteps)

@@ -1,9 +1,10 @@
+import type { FlowMemory, StepRecord } from '../../../src/jobs/flow-memory.ts'
 import { afterEach, beforeEach } from 'vitest'
 import type { FlowRecord, WorkflowKind } from '../../../src/jobs/flow.ts'
 import type { GrantedJob } from '../../../src/jobs/job.ts'
 import type { SettleResult } from '../../../src/jobs/settlement.ts'
-import type { Arrival, FlowMove, NewWorkflow, SideJob, StepRecord } from '../../../src/jobs/workflow.ts'
-import type { FlowMemory, FlowSteps, SignalAnswer, StartedWorkflow } from '../../../src/store/contract/workflows.ts'
+import type { Arrival, FlowMove, NewWorkflow, SideJob } from '../../../src/jobs/workflow.ts'
+import type { FlowSteps, SignalAnswer, StartedWorkflow } from '../../../src/store/contract/workflows.ts'
 import type { StoreBackend } from './backend.ts'
 import { type ClaimSpec, type JobSpec, type Outcome, StoreHarness, usesOf } from './store-harness.ts'
 

@@ -1,6 +1,7 @@
+import type { StepRecord } from '../../../jobs/flow-memory.ts'
 import type { JobState } from '../../../jobs/job-state.ts'
 import type { Instant } from '../../../jobs/series.ts'
-import type { Arrival, FlowMove, NewWorkflow, SideJob, StepRecord } from '../../../jobs/workflow.ts'
+import type { Arrival, FlowMove, NewWorkflow, SideJob } from '../../../jobs/workflow.ts'
 import { DEADLINE_STEP } from '../../../jobs/workflow.ts'
 import { ask, type Reading } from '../reading.ts'
 import { type FlowAccess, now, run } from '../sql.ts'

@@ -1,3 +1,4 @@
+import type { FlowSignal } from '../../../jobs/flow-memory.ts'
 import { MAX_UNREAD_SIGNALS } from '../../../jobs/workflow.ts'
 import type { FlowAddress, SignalAnswer } from '../../contract/workflows.ts'
 import type { Reading } from '../reading.ts'
@@ -54,20 +55,8 @@ export function* consume({ db }: FlowAccess, seqs: readonly number[]): Reading<v
   yield* run(db, 'DELETE FROM sluice.flow_signals WHERE seq = ANY ($1::bigint[]) AND once IS NULL', seqs)
 }
 
-/** Unread signals of flows, oldest first. */
-export function* unread({ db }: FlowAccess, flows: readonly number[]): Reading<UnreadSignal[]> {
-  const sql = `SELECT flow, seq, name, payload FROM sluice.flow_signals WHERE flow = ANY ($1::bigint[]) AND payload IS NOT NULL ORDER BY flow, seq`
-  return (yield* all<[number, number, string, string]>(db, sql, flows)).map(([flow, seq, name, text]) => ({
-    flow,
-    seq,
-    name,
-    payload: text,
-  }))
-}
-
-interface UnreadSignal {
-  readonly flow: number
-  readonly seq: number
-  readonly name: string
-  readonly payload: string
+/** The unread signals of a flow, oldest first. */
+export function* unread({ db }: FlowAccess, flow: number): Reading<FlowSignal[]> {
+  const sql = 'SELECT seq, name, payload FROM sluice.flow_signals WHERE flow = $1 AND payload IS NOT NULL ORDER BY seq'
+  return (yield* all<[number, string, string]>(db, sql, flow)).map(([seq, name, payload]) => ({ seq, name, payload }))
 }

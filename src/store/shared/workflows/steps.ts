@@ -1,4 +1,5 @@
-import { MACHINE_HISTORY, type StepRecord, type StepState } from '../../../jobs/workflow.ts'
+import type { StepRecord, StepState } from '../../../jobs/flow-memory.ts'
+import { MACHINE_HISTORY } from '../../../jobs/workflow.ts'
 import { column, columns, numbers, numbersOrNull, textsOrNull } from '../columns.ts'
 import type { Reading } from '../reading.ts'
 import { errorOf } from '../set-aside.ts'
@@ -165,7 +166,8 @@ export function* stepsWhere(
   return steps
 }
 
-function toRecord(row: readonly unknown[]): StepRecord {
+/** A step from its row. */
+export function toRecord(row: readonly unknown[]): StepRecord {
   const { error, waitedFor, ...step } = STEP.read(row)
   const [limit, key] = waitedFor === null ? [] : (JSON.parse(waitedFor) as [string, string])
   return {
