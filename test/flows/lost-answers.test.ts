@@ -58,8 +58,10 @@ test.skipIf(!postgres).each(DOORS)(
     let wrote = false
     let cuts = 0
     proxy.losesAnswerTo = (sent, answered) => {
+      // A move is a statement by itself, or steps that a COMMIT follows.
+      const isAlone = /\.(go_on|stay_or_end)\(/.test(sent) && answered.includes('SELECT 1')
       wrote ||= sent.includes('INSERT INTO') && sent.includes('flow_steps')
-      if (!wrote || !answered.includes('COMMIT')) return false
+      if (!isAlone && (!wrote || !answered.includes('COMMIT'))) return false
       cuts++
       return true
     }

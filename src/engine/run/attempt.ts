@@ -50,7 +50,8 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
   if (settled) {
     reporter.settled(job, task, outcome, settled, call.input)
     const goesOn = settled.kind === 'settled' && (settled.flow || settlement.kind === 'next')
-    wakeup.notify(goesOn ? 'work' : 'settled')
+    // Such a store says by itself what may start.
+    wakeup.notify(goesOn && !store.notifiesOwnWrites ? 'work' : 'settled')
   }
   held.remove(job)
 }

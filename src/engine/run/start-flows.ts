@@ -82,6 +82,7 @@ export class FlowStarter implements WorkflowEngine {
     const store = opened instanceof Promise ? await opened : opened
     const answers = store.startWorkflows(starts, options.tx)
     if (!store.notifiesOwnWrites) wakeup.notify('work')
+    else if (store.takesClaim) wakeup.notify('storing')
     const stored = await answers
     servedQueues.enqueued(starts.map(({ job }) => job))
     if (starts.some(({ delayUs, deadline }) => delayUs !== null || deadline !== null)) wakeup.notify('delayed')

@@ -8,7 +8,7 @@ import type { Context } from './context.ts'
 import { unlimitedLaneKey } from './lane-key.ts'
 import type { ReadSet } from './read-set.ts'
 import { kindsOf } from './unresolved.ts'
-import { withResults } from './parent-results.ts'
+import { type PlaceOf, withResults } from './parent-results.ts'
 
 /** The interval until the next try, when other transactions lock jobs that may start. */
 export const HELD_AGAIN_US = 20_000
@@ -102,6 +102,7 @@ export async function openClaim(
   db: Statements,
   request: ClaimRequest,
   [first, ...written]: readonly StartRow[],
+  placeOf?: PlaceOf,
 ): Promise<Claim | null> {
   context.onlyOpen = first !== undefined
   if (!first) return null
@@ -114,7 +115,7 @@ export async function openClaim(
   const heldUs = state.held ? state.now + HELD_AGAIN_US : NEVER_US
   const nextWakeUs = Math.min(ownUs, heldUs, lineUs ?? NEVER_US, nextEndUs)
   const started = rows.map((row) => toAdmitted(row, state.now))
-  const jobs = await withResults(context, db, rows, started, state.now)
+  const jobs = await withResults(context, db, rows, started, state, placeOf)
   return {
     ...handedOut(request, rows, jobs),
     nowUs: state.now,

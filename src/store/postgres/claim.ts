@@ -292,7 +292,7 @@ async function write(
   const ownUs = Math.min(fireUs, nextDueUs(next, read))
   const nextWakeUs = again ? read.now : Math.min(decided.wakeUs, ownUs, held, lineUs, context.limits.nextEndUs)
   return {
-    ...handedOut(request, rows, await withResults(context, db, rows, admitted(grants, rows, decision), read.now)),
+    ...handedOut(request, rows, await withResults(context, db, rows, admitted(grants, rows, decision), read)),
     nowUs: read.now,
     looks: admission.looks,
     rejected: progress.rejected,

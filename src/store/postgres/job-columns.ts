@@ -32,6 +32,8 @@ const COLUMNS = {
   terms: 'json',
 } as const
 
+/** The types of the columns of `insert_jobs`. */
+export const JOB_TYPES: readonly string[] = Object.values(COLUMNS)
 /** The number of parameters of `STORE_JOBS`. */
 export const STORED: number = Object.keys(COLUMNS).length + 1
 

@@ -31,7 +31,8 @@ import { batchSettlements, closesBucket, settleAndClose } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
 import type { TestClock } from './store-clock.ts'
 import { drainArrivals } from './drain-arrivals.ts'
-import { BatchedEnqueues, enqueueWithin } from './enqueue.ts'
+import type { ClaimCarrier } from './claim-carrier.ts'
+import { batchEnqueues, enqueueWithin } from './enqueue.ts'
 import { type Reading, readAsync } from '../shared/reading.ts'
 import type { Drive } from '../shared/drive.ts'
 import { SharedVerbs } from '../shared/verbs.ts'
@@ -63,13 +64,13 @@ export class PostgresStore extends SharedVerbs implements Store {
   readonly #notifier: Notifier
   readonly #settling: Batch<SettleRequest, SettleResult>
   readonly #moving: Batch<MoveRequest, SettleResult>
-  readonly #starting: Batch<NewWorkflow, StartedWorkflow>
+  readonly #starting: ClaimCarrier<NewWorkflow, StartedWorkflow>
   /** One query reads the memories of all flows that are entered while others are in flight. */
   readonly #entering = new Batch<number, FlowMemory | null>((seqs) =>
     this.#read((db) => flowMemories(this.#context, db, seqs)),
   )
   readonly #ends: FlowEnds
-  readonly #enqueuing: BatchedEnqueues
+  readonly #enqueuing: ClaimCarrier<NewJob, Enqueued>
   readonly #pushing: BatchedPushes
   /** One query reads all jobs requested while others are in flight. */
   readonly #details = new Batch<string, JobDetails | null>((ids) => this.jobDetails(ids))
@@ -103,8 +104,8 @@ export class PostgresStore extends SharedVerbs implements Store {
     this.#ends = new FlowEnds(this.#context, clock, this.#notifier)
     this.#settling = batchSettlements(this.#context, this.#notifier, this.#ends)
     this.#moving = batchMoves(this.#context, this.#notifier, this.#ends)
-    this.#starting = batchStarts(this.#context, clock)
-    this.#enqueuing = new BatchedEnqueues(this.#context, clock, this.#notifier)
+    this.#starting = batchStarts(this.#context, clock, this.#notifier)
+    this.#enqueuing = batchEnqueues(this.#context, clock, this.#notifier)
     this.#pushing = new BatchedPushes(this.#context, clock)
     this.#unreadable = new UnreadableRows(
       () => clock.now(),
@@ -173,7 +174,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   }
 
   get takesClaim(): boolean {
-    return this.#enqueuing.takesClaim
+    return this.#enqueuing.takesClaim || this.#starting.takesClaim
   }
 
   /** Each kind has a transaction of its own, so that none waits for another's locks. */
@@ -192,7 +193,8 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   async claim(request: () => ClaimRequest): Promise<Claim> {
     const claimed = await this.#unreadable.around(
-      async () => (await this.#enqueuing.claim(request)) ?? claim(this.#context, request),
+      async () =>
+        (await (this.#enqueuing.claim(request) ?? this.#starting.claim(request))) ?? claim(this.#context, request),
     )
     if (claimed.wakesOthers) this.#notifier.notify('work')
     if (claimed.rejected.length === 0) {
@@ -234,9 +236,7 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   startWorkflows: Store['startWorkflows'] = async (flows, tx) => {
     if (tx !== undefined) return startWithin(this.#context, this.#notifier, this.#db.within(tx), flows)
-    const answers = await this.#unreadable.mend(() => this.#starting.add(flows))
-    this.#notifier.notify('work')
-    return answers
+    return this.#unreadable.mend(() => this.#starting.add(flows))
   }
 
   override enterFlow: Store['enterFlow'] = async (seq) => (await this.#entering.add([seq]))[0] ?? null

@@ -1,34 +1,82 @@
 import type { Clock } from '../../base/clock.ts'
-import type { Statements } from '../../database/postgres.ts'
+import { inTransaction, type PgValue, type Statements } from '../../database/postgres.ts'
+import { ownerOfQueue } from '../../jobs/flow.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import type { NewWorkflow } from '../../jobs/workflow.ts'
 import type { StartedWorkflow } from '../contract/workflows.ts'
 import { readAsync } from '../shared/reading.ts'
-import { startWorkflows } from '../shared/workflows/start.ts'
-import { Batch } from './batch.ts'
+import { storedFlowState } from '../shared/stored-flows.ts'
+import { flowMemory } from '../shared/workflows/memory.ts'
+import { membersOf, startWorkflows } from '../shared/workflows/start.ts'
+import { ClaimCarrier } from './claim-carrier.ts'
 import type { Context } from './context.ts'
-import { recordQueuesOf } from './queues.ts'
-import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
+import { isPlain } from './enqueue.ts'
+import { ageingText, columnsOf, JOB_TYPES } from './job-columns.ts'
+import type { Clocks } from './parent-results.ts'
 import { accessOf } from './shared-sql.ts'
 import type { Notifier } from './watch.ts'
 
+const FLOW_TYPES = 'uuid text text int text text text text text'.split(' ')
+const TYPES = [...FLOW_TYPES, 'int', 'int', 'text', ...JOB_TYPES]
+const START = `sluice.check_ageing($${TYPES.length + 1}), sluice.start_workflows(${TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ')})`
+
 /**
- * Stores flows that are started together in one transaction. Flows that an earlier try stored are not stored twice,
- * even if its answer was lost.
+ * Stores flows that are started together: those without keys in one statement, which a claim may join. Flows that an
+ * earlier try stored are not stored twice, even if its answer was lost.
  */
-export function batchStarts(context: Context, clock: Clock): Batch<NewWorkflow, StartedWorkflow> {
-  return new Batch((flows) =>
-    whenReachable(
-      clock,
-      async () => {
-        const start = (db: Statements): Promise<readonly StartedWorkflow[]> =>
-          readAsync(startWorkflows(accessOf(context, db), flows))
-        const started = await context.db.transaction(start)
-        await context.db.session((db) => recordQueuesOf(context, db))
-        return [...started]
-      },
-      READ_GIVE_UP_MS,
-    ),
-  )
+export function batchStarts(
+  context: Context,
+  clock: Clock,
+  notifier: Notifier,
+): ClaimCarrier<NewWorkflow, StartedWorkflow> {
+  return new ClaimCarrier(context, clock, notifier, {
+    jobOf: ({ job }) => job,
+    isInserted: ({ key }) => key === null,
+    isPlain: ({ deadline, delayUs, job, key }) => key === null && deadline === null && delayUs === null && isPlain(job),
+    insert: START,
+    parameters: TYPES.length + 1,
+    valuesOf: (flows) => startValues(context, flows),
+    created: ({ job: { id } }) => ({ kind: 'created', id }),
+    write: async (db, flows) => {
+      const start = (within: Statements): Promise<readonly StartedWorkflow[]> =>
+        readAsync(startWorkflows(accessOf(context, within), flows))
+      return [...(await inTransaction(db, start))]
+    },
+    placeOf,
+  })
+}
+
+/** Flows without keys as the parameters of `start_workflows`. */
+function startValues(context: Context, flows: readonly NewWorkflow[]): PgValue[] {
+  const rows = flows.map(({ definition, deadline, extra, hash, job, kind, name, owner }) => {
+    const { tenant, queue } = owner ?? ownerOfQueue(job.queue)
+    return [job.id, kind, name, deadline ? 2 : 1, extra, hash, definition, tenant, queue]
+  })
+  const members = flows.flatMap((flow, at) => membersOf(flow, at + 1))
+  const jobs = members.map(({ delayUs, job }) => ({ ...job, delayUs }))
+  return [
+    ...FLOW_TYPES.map((_, i) => rows.map((row) => row[i] ?? null)),
+    members.map(({ flow }) => flow),
+    members.map(({ node }) => node),
+    members.map(({ step }) => step),
+    ...columnsOf(context, jobs),
+    ageingText(context),
+  ]
+}
+
+/** The place of the main job of a flow that was stored just now, and the memory of that flow. */
+function placeOf(
+  { definition, extra: _, hash, job: { id, input }, key, kind, name, step }: NewWorkflow,
+  { createdUs }: GrantedJob,
+  { now, wall }: Clocks,
+): Pick<GrantedJob, 'flow' | 'memory'> {
+  const workflow = { kind, step, item: null, moves: 0 }
+  const counts = { generation: 0, events: 0, open: 0, total: 1, held: null }
+  const flow = { id, kind, name, key, definition, hash, input, createdUs, state: storedFlowState('running'), ...counts }
+  return {
+    flow: { id, node: 0, callback: null, parentResults: [], workflow },
+    memory: flowMemory(flow, [], [], { nowUs: now, wallUs: wall }),
+  }
 }
 
 /** Stores flows in the caller's transaction: other processes see them after its commit, and are notified then. */

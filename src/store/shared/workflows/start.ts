@@ -113,7 +113,8 @@ function rowOf({ flow, parent, starter }: Start, nowUs: number): readonly (strin
   return [...own, parent.flow, parent.step, parent.generation, parent.depth, ...owner]
 }
 
-function membersOf({ job, step, delayUs, deadline }: NewWorkflow, flow: number | undefined): Member[] {
+/** The jobs of a new flow; undefined: the flow was not stored. */
+export function membersOf({ job, step, delayUs, deadline }: NewWorkflow, flow: number | undefined): Member[] {
   if (flow === undefined) return []
   const main = { flow, node: 0, step, item: null, attempt: 0, delayUs: delayUs ?? job.delayUs ?? 0, job }
   if (!deadline) return [main]

@@ -1,0 +1,180 @@
+import type { Clock } from '../../base/clock.ts'
+import { mayPass } from '../../base/errors.ts'
+import type { PgValue, Statements } from '../../database/postgres.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { Claim, ClaimRequest } from '../contract/store.ts'
+import { Batch } from './batch.ts'
+import { claimOpenCall, mayClaimOpen, openClaim, openTerms, type StartRow } from './claim-open.ts'
+import type { Context } from './context.ts'
+import type { PlaceOf } from './parent-results.ts'
+import { recordQueuesOf } from './queues.ts'
+import { autocommit, READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
+import type { Notifier } from './watch.ts'
+
+/** A verb that stores items with one job each. */
+export interface Carrying<Item, Answer> {
+  jobOf(item: Item): NewJob
+  /** Whether `insert` can store it, since it has no key that another may have. */
+  isInserted(item: Item): boolean
+  /** Whether its job may also start at once. */
+  isPlain(item: Item): boolean
+  /** The columns of a SELECT that stores items, the last of them without a name. */
+  readonly insert: string
+  /** The number of its parameters. */
+  readonly parameters: number
+  valuesOf(items: readonly Item[]): PgValue[]
+  /** The answer for an item that was stored. */
+  created(item: Item): Answer
+  /** Stores other items. @param again an earlier try, whose answer was lost, may have stored them */
+  write(db: Statements, items: readonly Item[], again: boolean): Promise<Answer[]>
+  /** The place of a stored item's job in its flow; absent: it is read. */
+  readonly placeOf?: (item: Item, ...started: Parameters<PlaceOf>) => ReturnType<PlaceOf>
+}
+
+/** A claim that waits for the statement that leaves next. */
+interface Passenger {
+  readonly ask: () => ClaimRequest
+  /** Null: nothing was claimed, and the claim is still to be made. */
+  resolve(claim: Claim | null): void
+  reject(error: unknown): void
+}
+
+interface Written<Answer> {
+  readonly answers: Answer[]
+  readonly claim: Claim | null
+}
+
+/**
+ * Writes items that come together in one statement. A claim of this process may join it: then a job can start in the
+ * commit that stores it.
+ */
+export class ClaimCarrier<Item, Answer> {
+  readonly #context: Context
+  readonly #clock: Clock
+  readonly #notifier: Notifier
+  readonly #verb: Carrying<Item, Answer>
+  readonly #sql: string
+  readonly #batch = new Batch<Item, Answer>((items) => this.#send(items))
+  /** The statement that leaves next has jobs which a claim may start at once. */
+  #mayStart = false
+  #passenger: Passenger | null = null
+  /** Claims that were written and not answered yet. */
+  #answering = 0
+
+  constructor(context: Context, clock: Clock, notifier: Notifier, verb: Carrying<Item, Answer>) {
+    this.#context = context
+    this.#clock = clock
+    this.#notifier = notifier
+    this.#verb = verb
+    this.#sql = storeAndClaim(verb)
+  }
+
+  get pending(): boolean {
+    return this.#batch.pending || this.#answering > 0
+  }
+
+  /** Whether a claim made now could start jobs in the commit that stores them. */
+  get takesClaim(): boolean {
+    return this.#mayStart && this.#passenger === null && this.#batch.isLeaving
+  }
+
+  add(items: readonly Item[]): Promise<Answer[]> {
+    const answers = this.#batch.add(items)
+    this.#mayStart ||= this.#context.onlyOpen && items.every((item) => this.#verb.isPlain(item))
+    return answers
+  }
+
+  /** Joins a claim to the statement that leaves next. Null: the claim is still to be made. */
+  claim(ask: () => ClaimRequest): Promise<Claim | null> | null {
+    if (!this.takesClaim) return null
+    return new Promise((resolve, reject) => {
+      this.#passenger = { ask, resolve, reject }
+    })
+  }
+
+  async #send(items: readonly Item[]): Promise<Answer[]> {
+    const passenger = this.#passenger
+    this.#passenger = null
+    this.#mayStart = false
+    const write = (again: boolean): Promise<Written<Answer>> =>
+      this.#context.db.autocommit(async (db) => {
+        const written = again
+          ? { answers: await this.#verb.write(db, items, true), claim: null }
+          : await this.#write(db, items, passenger)
+        await recordQueuesOf(this.#context, db)
+        return written
+      })
+    let tries = 0
+    const once = async (again: boolean): Promise<Written<Answer>> => {
+      try {
+        return await write(again)
+      } catch (error) {
+        if (passenger && tries++ === 0) this.#answer(() => refuse(passenger, error))
+        throw error
+      }
+    }
+    const { answers, claim } = await whenReachable(this.#clock, once, READ_GIVE_UP_MS)
+    const started = new Set(claim?.jobs.map(({ id }) => id))
+    if (items.some((item) => !started.has(this.#verb.jobOf(item).id))) this.#notifier.notify('work')
+    // The callers come first: a job is reported as stored before its start is.
+    if (passenger && tries === 0) this.#answer(() => passenger.resolve(claim))
+    return answers
+  }
+
+  async #write(db: Statements, items: readonly Item[], passenger: Passenger | null): Promise<Written<Answer>> {
+    const { insert, placeOf } = this.#verb
+    if (!items.every((item) => this.#verb.isInserted(item)))
+      return { answers: await this.#verb.write(db, items, false), claim: null }
+    const answers = items.map((item) => this.#verb.created(item))
+    for (const item of items) this.#context.queues.met(this.#verb.jobOf(item).queue)
+    const request = passenger?.ask()
+    if (!request || !this.#mayJoin(request, items)) {
+      await autocommit(this.#context, db, () => db.all(`SELECT ${insert}`, ...this.#verb.valuesOf(items)))
+      return { answers, claim: null }
+    }
+    const rows = await autocommit(this.#context, db, () =>
+      db.all<StartRow>(this.#sql, ...this.#verb.valuesOf(items), ...openTerms(this.#context, request)),
+    )
+    const byId = new Map(placeOf ? items.map((item) => [this.#verb.jobOf(item).id, item]) : [])
+    const claim = await openClaim(this.#context, db, request, rows, (job, at) => {
+      const item = byId.get(job.id)
+      return item && placeOf?.(item, job, at)
+    })
+    return { answers, claim }
+  }
+
+  #mayJoin(request: ClaimRequest, items: readonly Item[]): boolean {
+    const hasSlot = (item: Item): boolean => {
+      const { queue } = this.#verb.jobOf(item)
+      return request.queues.some((each) => each.queue === queue && each.slots > 0)
+    }
+    return (
+      items.every((item) => this.#verb.isPlain(item)) && items.some(hasSlot) && mayClaimOpen(this.#context, request)
+    )
+  }
+
+  #answer(answer: () => void): void {
+    this.#answering++
+    setImmediate(() => {
+      this.#answering--
+      answer()
+    })
+  }
+}
+
+/**
+ * Stores items, and claims in the same statement. The claim reads `done`, so it runs after they were stored, and takes
+ * what any claim would take then. It tries the locks first: what stores must not wait for a pause.
+ */
+function storeAndClaim<Item, Answer>({ insert, parameters }: Carrying<Item, Answer>): string {
+  return `WITH stored AS MATERIALIZED (SELECT ${insert}::text AS done,
+    (SELECT bool_and(pg_try_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q)))
+     FROM unnest($${parameters + 1}::text[]) q) AS free)
+  SELECT c.* FROM stored, LATERAL ${claimOpenCall(parameters + 1, 'left(stored.done, 0)')} c WHERE stored.free`
+}
+
+/** If the statement failed for certain, the claim is still to be made. Otherwise it may have been written. */
+function refuse(passenger: Passenger, error: unknown): void {
+  if (mayPass(error)) passenger.reject(error)
+  else passenger.resolve(null)
+}

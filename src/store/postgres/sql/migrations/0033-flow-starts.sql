@@ -1,0 +1,1 @@
+-- Flows are started in one statement, and a claim reads their memories.
