@@ -1,7 +1,7 @@
 // Workflow flows on PostgreSQL: answers that are lost, ends that wait to be applied, and locks that meet.
 import { Pool } from 'pg'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { FlowMove } from '../../src/jobs/workflow.ts'
+import { type FlowMove, MAX_UNREAD_SIGNALS } from '../../src/jobs/workflow.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { RETENTION, type StoreBackend } from '../conformance/store/backend.ts'
 import { FAILURE, StoreHarness } from '../conformance/store/store-harness.ts'
@@ -89,6 +89,28 @@ withPostgres('workflow flows', () => {
     } finally {
       client.release()
     }
+  })
+
+  test('a flow takes only so many unread signals', async () => {
+    await w.begin('a')
+    await w.begin('b')
+    const few = MAX_UNREAD_SIGNALS - 2
+    await admin.query(
+      `INSERT INTO "${schema}".flow_signals (flow, name, payload)
+       SELECT f.seq, 's', 'null' FROM "${schema}".flows f, generate_series(1, $1) WHERE f.id = $2`,
+      [few, w.id('a')],
+    )
+    await admin.query(`UPDATE "${schema}".flows SET events = events + $1 WHERE id = $2`, [few, w.id('a')])
+    const kinds: string[] = []
+    for (let i = 0; i < 3; i++) kinds.push((await w.signal('a', 's')).kind)
+    expect(kinds).toEqual(['stored', 'stored', 'full'])
+    expect((await w.signal('b', 's')).kind).toBe('stored')
+    await w.start()
+    const { signals } = await w.memory('a')
+    expect(signals).toHaveLength(MAX_UNREAD_SIGNALS)
+    await w.next('a', { consumed: [signals[0]!.seq] })
+    expect((await w.signal('a', 's')).kind).toBe('stored')
+    expect((await w.signal('a', 's')).kind).toBe('full')
   })
 
   describe('answers that are lost', () => {

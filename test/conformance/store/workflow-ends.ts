@@ -358,7 +358,8 @@ function keeping(backend: StoreBackend): void {
     expect((await w.memory('n99')).steps).toMatchObject([{ state: 'failed', error: { code: 'flow.too_deep' } }])
   })
 
-  test('a flow takes only so many unread signals', async () => {
+  // Where a backend plays a part, its own suite fills the inbox by a statement.
+  test.skipIf(backend.part !== undefined)('a flow takes only so many unread signals', async () => {
     const w = harness()
     await w.begin('a')
     for (let i = 0; i < 100; i++) await Promise.all(Array.from({ length: 100 }, () => w.signal('a', 's')))
