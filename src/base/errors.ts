@@ -157,10 +157,6 @@ export const REGISTRY = {
     meaning: 'The store has no job with this id: it never existed, or its retention is over.',
     remedy: 'Check the id and the store; lengthen retention to keep finished jobs longer.',
   },
-  'job.conflict': {
-    meaning: 'The job is in a state that does not allow this operation.',
-    remedy: 'Read the job again and check its state.',
-  },
   'job.discarded': {
     meaning: 'The awaited job was discarded: its attempts are used up, or its error allows no retry.',
     remedy: 'See the cause for the last error; sluice.jobs.retry(id) runs it again.',

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { ERRORS } from '../../src/base/error-table.ts'
 import { SluiceError } from '../../src/base/errors.ts'
@@ -29,6 +29,15 @@ describe('the registry of errors', () => {
       expect(text).toContain(`**What to do:** ${entry.remedy}`)
     },
   )
+
+  test('has only codes that the code gives', () => {
+    const src = new URL('../../src/', import.meta.url)
+    const sources = readdirSync(src, { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.ts') && !/^base[/\\](?:flow-)?errors\.ts$/.test(path))
+      .map((path) => readFileSync(new URL(path.replaceAll('\\', '/'), src), 'utf8'))
+      .join('\n')
+    expect(Object.keys(ERRORS).filter((code) => !sources.includes(`'${code}'`))).toEqual([])
+  })
 
   test('has only dotted lower-case codes', () => {
     for (const code of Object.keys(ERRORS)) expect(code).toMatch(/^[a-z]+(\.[a-z_]+)+$/)
