@@ -54,8 +54,8 @@ test.skipIf(!postgres)('one statement stores and starts a job, and one ends it; 
   for (const n of [3, 4, 5]) await (await work.enqueue(n)).result()
   const kinds = texts
     .filter((text) => !text.includes('pg_notify'))
-    .map((text) => /insert_jobs|settle\(/.exec(text)?.[0])
-  expect(kinds).toEqual(Array.from({ length: 3 }, () => ['insert_jobs', 'settle(']).flat())
+    .map((text) => /insert_jobs|complete\(/.exec(text)?.[0])
+  expect(kinds).toEqual(Array.from({ length: 3 }, () => ['insert_jobs', 'complete(']).flat())
   expect(texts.filter((text) => text.includes('insert_jobs') && text.includes('claim_open'))).toHaveLength(3)
 })
 
