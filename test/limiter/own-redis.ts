@@ -1,6 +1,9 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, connect as connectTo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { missing } from '../services.ts'
 
 /** Whether this machine has a redis-server for tests to start. */
@@ -13,6 +16,7 @@ export class OwnRedis {
   readonly port: number
   readonly #more: readonly string[]
   #process: ChildProcess | null = null
+  #folder = ''
 
   private constructor(port: number, more: readonly string[]) {
     this.port = port
@@ -33,7 +37,9 @@ export class OwnRedis {
   /** Starts it, empty, on the same port. */
   async start(): Promise<void> {
     const args = ['--port', String(this.port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', ...this.#more]
-    this.#process = spawn('redis-server', args, { stdio: 'ignore', cwd: '/tmp' })
+    // A server reads a dump that lies in its folder, and a replica leaves one there.
+    this.#folder = mkdtempSync(join(tmpdir(), 'sluice-redis-'))
+    this.#process = spawn('redis-server', args, { stdio: 'ignore', cwd: this.#folder })
     while (!(await answers(this.port))) await new Promise((resolve) => setTimeout(resolve, 10))
   }
 
@@ -45,10 +51,13 @@ export class OwnRedis {
   async kill(): Promise<void> {
     const child = this.#process
     this.#process = null
-    if (!child || child.exitCode !== null || child.signalCode !== null) return
-    const gone = once(child, 'exit')
-    child.kill('SIGKILL')
-    await gone
+    if (!child) return
+    if (child.exitCode === null && child.signalCode === null) {
+      const gone = once(child, 'exit')
+      child.kill('SIGKILL')
+      await gone
+    }
+    rmSync(this.#folder, { recursive: true, force: true })
   }
 }
 
