@@ -1,6 +1,9 @@
 import type { Statements } from '../../database/postgres.ts'
+import { clearEvents } from '../shared/event-log.ts'
+import { readAsync } from '../shared/reading.ts'
 import { EMPTIED } from '../shared/sql.ts'
 import type { Context } from './context.ts'
+import { accessOf } from './shared-sql.ts'
 
 /**
  * Empties the store except for the live engines. No claim decides meanwhile. It locks jobs before buckets, as a
@@ -12,6 +15,7 @@ export async function clear(context: Context, db: Statements): Promise<void> {
   // A transaction that creates lanes holds their buckets: after this lock all lanes are visible.
   await db.run('SELECT sluice.lock_buckets(ARRAY(SELECT id FROM sluice.buckets))')
   for (const table of ['arrivals', 'max_waits', 'flow_ends', ...EMPTIED]) await db.run(`DELETE FROM sluice.${table}`)
+  await readAsync(clearEvents(accessOf(context, db)))
   await db.run('DELETE FROM sluice.workers WHERE name IS NOT NULL')
   await db.run(`DELETE FROM sluice.store WHERE starts_with(name, 'setting:')`)
   await db.run(`UPDATE sluice.store SET value = (value::bigint + 1)::text WHERE name = 'limits'`)

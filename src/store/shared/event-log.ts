@@ -107,6 +107,12 @@ function* cutEvents({ db, events }: Access): Reading<void> {
   yield* run(db, `DELETE FROM sluice.events AS e WHERE e.id <= $1 AND NOT (${events.behind('$2')})`, last, position)
 }
 
+/** Deletes all changes, and tells the readers that they have missed some. */
+export function* clearEvents({ db }: Access): Reading<void> {
+  yield* run(db, 'UPDATE sluice.event_readers SET behind = true')
+  yield* run(db, 'DELETE FROM sluice.events')
+}
+
 function changeOf(fields: RowOf<typeof CHANGE>, queueName: Access['queueName']): StoredChange {
   const { item: id, name, queue, kind, was, state, attempt, failed, error } = fields
   if (queue === null)

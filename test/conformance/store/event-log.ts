@@ -185,6 +185,17 @@ export function eventLog(backend: StoreBackend): void {
     expect((await slow.names()).at(-1)).toBe('c: → available')
   })
 
+  test('a store that was emptied has no changes of before, and its readers learn that', async () => {
+    const w = harness()
+    const reader = await join(w)
+    await w.add('before')
+    await w.store.clear()
+    await w.add('after')
+    expect(await reader.names()).toEqual(['after: → available'])
+    expect(await reader.keep()).toBe('behind')
+    expect(await reader.keep()).toBe('kept')
+  })
+
   test.runIf('reopen' in backend)('the changes of one process reach a reader of another', async () => {
     const w = harness()
     const there = await backend.reopen!(w.clock)
