@@ -27,9 +27,13 @@ export function beginningOf(text: string, longest: number): string {
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? longest - 1 : longest)
 }
 
-/** Hides the passwords of URLs in a text, for display and logs: `postgres://user:***@host`, `password=***`. */
+/** A password in a URL. It may have spaces and quotes, since users forget to encode them. */
+const PASSWORD = /([a-z][a-z0-9+.-]*:\/\/[^:/?#\s"'@[]*:)(?!\d*(?:[/?#\s"']|$))[^\n@]*@(?:[^\s"']*@)?/gi
+
+/** Hides the passwords of URLs in a text, for display and logs: `postgres://user:***@host`, `password=***`, and tokens: `nats://***@host`. */
 export function withoutPassword(text: string): string {
   return text
-    .replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^:/?#\s"'@]*:)[^\s"']*@/gi, '$1***@')
+    .replaceAll(PASSWORD, '$1***@')
+    .replaceAll(/(nats:\/\/)[^:/?#\s"'@]+@/gi, '$1***@')
     .replaceAll(/\b(password\s*=\s*)('[^']*'|[^&\s"']+)/gi, '$1***')
 }

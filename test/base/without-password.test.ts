@@ -6,6 +6,12 @@ test.each([
   ['cannot reach "postgres://user:p@w:d@host:5432/db" now', 'cannot reach "postgres://user:***@host:5432/db" now'],
   ['postgres://host/db?user=u&password=pw&x=1', 'postgres://host/db?user=u&password=***&x=1'],
   ["host=h password='a b' dbname=d", 'host=h password=*** dbname=d'],
+  ["postgres://user:it's@host/db", 'postgres://user:***@host/db'],
+  ['postgres://user:p w@host/db', 'postgres://user:***@host/db'],
+  ['postgres://user:p"w@host/db', 'postgres://user:***@host/db'],
+  ['"redis://host:6379" and "mail@host"', '"redis://host:6379" and "mail@host"'],
+  ['http://localhost:80/ took 5 of a@b', 'http://localhost:80/ took 5 of a@b'],
+  ['nats://token@host:4222', 'nats://***@host:4222'],
   ['postgres://user@host/db', 'postgres://user@host/db'],
   ['sqlite:./a:b@c.db', 'sqlite:./a:b@c.db'],
 ])('%s is shown as %s', (text, shown) => {

@@ -9,6 +9,7 @@ import { createAccess } from '../../http/access.ts'
 import { createHttpApp, type HttpApp } from '../../http/app.ts'
 import { createPage } from '../../dashboard/page-files.ts'
 import { isLoopback, listen, type Listening } from '../../http/listen.ts'
+import { backendLoader } from '../../limiter/open.ts'
 import { openExisting } from '../../store/open.ts'
 import { readServeConfig, type ServeConfig } from './config.ts'
 import { type SettingText, readConfigFile, type Settings } from './settings.ts'
@@ -89,8 +90,10 @@ export async function checkServer(options: ServeOptions): Promise<void> {
 export function checkConfig(options: ServeOptions): ServeConfig {
   const config = configOf(options)
   const { tokens, limits, tasks, queues } = config
+  const { budgets, store } = options
   createAccess(tokens, () => systemClock.now())
-  void new Sluice({ store: 'sqlite::memory:', tasks, limits, queues })
+  void new Sluice({ store, tasks, limits, queues })
+  if (budgets !== undefined) backendLoader(budgets, null, systemClock)
   return config
 }
 
