@@ -5,6 +5,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { END_OF_TIME_MS, END_OF_TIME_US } from '../src/base/instant.ts'
 import { FLOW_STATES, MAX_PARENT_RESULTS_BYTES } from '../src/jobs/flow.ts'
 import { MAX_FLOW_BYTES, MAX_FLOW_STEPS } from '../src/jobs/workflow.ts'
+import { LIFT } from '../src/policy/admission/guaranteed.ts'
 import * as FIELDS from '../src/store/postgres/sql/fields.ts'
 import { LANE, STATE } from '../src/store/shared/state.ts'
 import { STOPPED, TOO_LARGE } from '../src/store/shared/stored-flows.ts'
@@ -33,6 +34,7 @@ const CONSTANTS = {
   ),
   // Arrays of PostgreSQL begin at 1.
   ...positions('retention', ['completed', 'cancelled', 'discarded'], 1),
+  guaranteed_lift: LIFT,
   kept_failures: 25,
   max_parent_results_bytes: MAX_PARENT_RESULTS_BYTES,
   max_flow_steps: MAX_FLOW_STEPS,

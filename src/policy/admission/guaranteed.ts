@@ -4,7 +4,7 @@ import { type Bucket, deniedUntilUs, type Head, type Lane, weightOf } from './la
 import type { TurnRank } from './turn-order.ts'
 
 /** Above every level that ageing gives. A lane within its guarantee keeps its level, this much higher. */
-const LIFT = 2 ** 51
+export const LIFT: number = 2 ** 51
 
 /** Whether a lane waits as one within its guarantee: before all others of the common limit, those of higher priority too. */
 export function isGuaranteed({ priority }: Pick<Lane, 'priority'>): boolean {

@@ -1,4 +1,5 @@
 import { laneKey } from '../../jobs/lane.ts'
+import { levelOfHead } from '../../policy/admission/guaranteed.ts'
 import {
   decodeScanCursor,
   encodeScanCursor,
@@ -69,7 +70,8 @@ export function arrive(
   if (lane < 0) return
   const row = context.db.get<Row>(LANE_ROW, lane)
   if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
-  const [state, headPriority, head, turn, , , sieve] = row
+  const [state, stored, head, turn, , , sieve] = row
+  const headPriority = levelOfHead({ priority: stored })
   if (state === LANE.spread) {
     for (const view of viewsFor(context, lane, nowUs)) arrive(context, view, priority, seq, nowUs)
     return

@@ -219,6 +219,20 @@ export function guarantees(backend: StoreBackend): void {
       ])
     })
 
+    test('goes by the priority of a job that comes to a lane which waits within it', async () => {
+      const w = harness()
+      const atLeast = { rate: 2, per: '1s', burst: 2 } as const
+      await define(w, shares({ rate: 100, per: '1s', burst: 2 }, { rate: 50, per: '1s' }, { atLeast }))
+      await w.add('y', of('y', 2))
+      expect(await w.start()).toEqual(['y'])
+      await w.add('low', of('b'))
+      await w.add('heavy', { ...of('d', 2), priority: 5 })
+      expect(await w.start()).toEqual([])
+      await w.add('high', { ...of('b'), priority: 9 })
+      w.at(10)
+      expect(await w.start()).toEqual(['high'])
+    })
+
     test('is not exceeded by what it guarantees: the common limit stays the bound', async () => {
       const w = harness()
       await define(

@@ -25,6 +25,14 @@ CREATE OR REPLACE FUNCTION sluice.level_at(
     )
     + CASE WHEN p_reached IS NULL THEN 0 ELSE 1099511627776 * (p_reached + 101) END END $f$;
 
+-- The level of a lane's head, also of one that waits within its guarantee
+-- (policy/admission/guaranteed.ts: levelOfHead).
+CREATE OR REPLACE FUNCTION sluice.lane_level(
+  p_priority bigint
+) RETURNS bigint LANGUAGE sql IMMUTABLE AS $f$
+  SELECT CASE WHEN p_priority > {{guaranteed_lift}} / 2
+    THEN p_priority - {{guaranteed_lift}} ELSE p_priority END $f$;
+
 -- SL003: the caller computed levels with another pace of ageing.
 CREATE OR REPLACE FUNCTION sluice.check_ageing(
   p_ageing text

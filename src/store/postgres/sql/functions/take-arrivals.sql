@@ -78,7 +78,10 @@ BEGIN
       NOT v_apart AND NOT n.look AND n.level IS NOT NULL AND l.sieve IS NULL
         AND coalesce(
           l.state IN ({{lane.open}}, {{lane.waiting}})
-            AND (n.level < l.priority OR (n.level = l.priority AND n.first >= l.head)),
+            AND (
+              n.level < sluice.lane_level(l.priority)
+                OR (n.level = sluice.lane_level(l.priority) AND n.first >= l.head)
+            ),
           false
         ) AS joins
     FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts) n(
@@ -141,7 +144,7 @@ BEGIN
     WHERE CASE
       WHEN h.seq IS NULL THEN l.state <> {{lane.empty}}
       WHEN l.state = {{lane.empty}} THEN true
-      ELSE (h.priority, h.seq) <> (l.priority, l.head) OR l.sieve IS NOT NULL
+      ELSE (h.priority, h.seq) <> (sluice.lane_level(l.priority), l.head) OR l.sieve IS NOT NULL
         OR (a.look AND l.state = {{lane.waiting}}) OR l.state = {{lane.parked}}
     END
   ), written AS (

@@ -1,0 +1,1 @@
+-- The functions compare a job that arrives with the head of a lane that waits within its guarantee.
