@@ -1,3 +1,4 @@
+import { rmSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { call, type FleetEvents, type FleetListening, type Sluice, task } from '../../src/exports/index.ts'
@@ -188,6 +189,24 @@ test('a reader whose lease has ended begins again, and says that events may be m
   await settled(harness, work.enqueue())
   await until(harness, () => heard.length === 1)
   expect(lost).toHaveLength(1)
+})
+
+test('a store that refuses a subscription says why, and one that is mended takes it', async () => {
+  const harness = createEngineHarness()
+  const store = onSqlite.create()
+  const path = store.slice('sqlite:'.length)
+  writeFileSync(path, 'This is not a database, and it is longer than the header of one. '.repeat(20))
+  const work = task('work.item', { run: () => undefined })
+  const engine = harness.create({ store, tasks: [work] })
+  const { heard, ready } = listen(engine)
+  await expect(settled(harness, ready)).rejects.toMatchObject({ code: 'store.io' })
+  rmSync(path)
+  const later = listen(engine)
+  await settled(harness, later.ready)
+  const { id } = await settled(harness, work.enqueue())
+  await until(harness, () => later.heard.length > 0)
+  const told = [{ name: 'job.enqueued', event: { id, task: 'work.item', queue: 'default' } }]
+  expect([heard, later.heard]).toEqual([told, told])
 })
 
 test('an engine without events reads none of the fleet', async () => {

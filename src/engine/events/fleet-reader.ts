@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
-import { isFinal, SluiceError } from '../../base/errors.ts'
+import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { pauseAfter } from '../../base/persist.ts'
 import type { Trouble } from '../../base/trouble.ts'
 import type { Store } from '../../store/contract/store.ts'
@@ -33,12 +33,10 @@ export interface FleetReaderOptions {
 
 /** Reads the events of the fleet for all listeners of one engine, from the first of them to the last. */
 export class FleetReader {
-  /** Resolves once changes are written. It rejects if the reader ends before. */
-  readonly ready: Promise<void>
   readonly ended: Promise<void>
   readonly #options: FleetReaderOptions
   readonly #id = randomUUID()
-  #settle: { resolve: () => void; reject: (error: unknown) => void } = { resolve: ignore, reject: ignore }
+  #ready = unsettled()
   #position: string | null = null
   /** The wall time of the last read. */
   #readMs = 0
@@ -51,9 +49,12 @@ export class FleetReader {
 
   constructor(options: FleetReaderOptions) {
     this.#options = options
-    this.ready = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
-    this.ready.catch(ignore)
     this.ended = this.#run()
+  }
+
+  /** Resolves once changes are written. It rejects if the store refuses, or if the reader ends before. */
+  get ready(): Promise<void> {
+    return this.#ready.promise
   }
 
   /** Delivers what has happened until now, and ends. */
@@ -80,15 +81,14 @@ export class FleetReader {
         await this.#pause(found > 0 ? GAP_MS : IDLE_MS)
       } catch (error) {
         this.#options.trouble.failed(WHAT, error)
+        if (this.#readMs === 0 && !mayPass(error)) this.#refused(error)
         if (isFinal(error)) break
         await this.#sleep(pauseAfter(++failures, FIRST_PAUSE_MS), () => this.#isStopping)
       }
     }
     for (const stop of unwatch) stop()
     if (store) await this.#leave(store).catch((error: unknown) => this.#options.trouble.failed(WHAT, error))
-    this.#settle.reject(
-      new SluiceError('engine.stopped', 'The subscription ended before it held. Create a new engine.'),
-    )
+    this.#ready.reject(new SluiceError('engine.stopped', 'The subscription ended before it held. Create a new engine.'))
   }
 
   /** Joins the readers, or reads once. Returns the number of changes; 1 to come again soon. */
@@ -102,7 +102,7 @@ export class FleetReader {
       this.#keptUs = clock.monotonicUs()
       if (this.#readMs > 0) this.#lost()
       this.#readMs = clock.now()
-      this.#settle.resolve()
+      this.#ready.resolve()
     }
     const found = await this.#read(store, this.#position)
     const isDue = clock.monotonicUs() - this.#keptUs >= KEEP_EVERY_US
@@ -137,6 +137,12 @@ export class FleetReader {
     await store.leaveEvents(this.#id)
   }
 
+  /** Tells all who wait. The reader goes on: someone may mend the store, and later subscriptions wait for that. */
+  #refused(error: unknown): void {
+    this.#ready.reject(error)
+    this.#ready = unsettled()
+  }
+
   #lost(): void {
     this.#isLossTold = true
     const lost = { since: new Date(this.#readMs) }
@@ -169,6 +175,13 @@ export class FleetReader {
     })
     this.#wake = ignore
   }
+}
+
+/** A promise that may be rejected while nothing waits for it. */
+function unsettled(): PromiseWithResolvers<void> {
+  const made = Promise.withResolvers<void>()
+  made.promise.catch(ignore)
+  return made
 }
 
 function ignore(): void {

@@ -34,7 +34,7 @@ export interface ListenOptions {
 /** A subscription to events of the fleet: a call ends it. */
 export interface FleetListening {
   (): void
-  /** Resolves once the subscription holds: from then on no event is missed. It rejects if the engine stops before. */
+  /** Resolves once the subscription holds: from then on no event is missed. It rejects if the store refuses it, or the engine stops. */
   readonly ready: Promise<void>
 }
 
