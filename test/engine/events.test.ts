@@ -145,6 +145,33 @@ test('a listener that throws harms neither the job nor other listeners, and one 
   expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed' })
 })
 
+test.each([false, true])(
+  'one function may listen twice, and the end of one leaves the other (fleet: %s)',
+  async (fleet) => {
+    const { clock, start } = createEngineHarness()
+    const work = task('work.item', { run: () => undefined })
+    const engine = await start({ tasks: [work] })
+    let heard = 0
+    const listener = (): void => void heard++
+    const on = () => engine.on('job.enqueued', listener, { fleet } as { fleet: true })
+    const [first] = [on(), on()]
+    await clock.advance('1s')
+    await work.enqueue()
+    await clock.advance('2s')
+    expect(heard).toBe(2)
+    first()
+    const last = on()
+    first()
+    await work.enqueue()
+    await clock.advance('2s')
+    expect(heard).toBe(4)
+    last()
+    await work.enqueue()
+    await clock.advance('2s')
+    expect(heard).toBe(5)
+  },
+)
+
 test('an option that on does not know, and a further argument, are refused, not ignored', () => {
   const { create } = createEngineHarness()
   const engine = create({ tasks: [] })

@@ -223,8 +223,10 @@ export class Events<E extends object = SluiceEvents> {
   /** Calls `listener` at every event of that name. Returns a function that stops it. */
   on<N extends keyof E & string>(name: N, listener: (event: E[N]) => void): () => void {
     const listeners = this.#listeners.get(name) ?? new Set()
-    this.#listeners.set(name, listeners.add(listener))
-    return () => listeners.delete(listener)
+    // One function may listen twice.
+    const own = (event: E[N]): unknown => listener(event)
+    this.#listeners.set(name, listeners.add(own))
+    return () => listeners.delete(own)
   }
 
   /** Returns whether an event has listeners, so that unused payloads are not made. */
