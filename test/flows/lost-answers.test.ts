@@ -80,3 +80,30 @@ test.skipIf(!postgres).each(DOORS)(
     ])
   },
 )
+
+test.skipIf(!postgres).each(['start_workflows', 'stay_or_end'])(
+  'many flows start and end once when the connection is cut after a %s was written',
+  async (called) => {
+    const proxy = await PostgresProxy.before(postgres!.create())
+    const starts: number[] = []
+    const once = workflow('once', numbered, {
+      run: ({ n }, flow) => flow.step('a', () => (starts.push(n), n)),
+    })
+    const engine = new Sluice({ store: proxy.url, tasks: [], workflows: [once], logger: silentLogger })
+    onTestFinished(() => engine.stop({ within: 0 }))
+    await engine.start()
+    await (await once.start({ n: -1 })).result({ timeout: '60s' })
+    let cuts = 0
+    proxy.losesAnswerTo = (sent, answered) => {
+      const isWritten = sent.includes(`.${called}(`) && answered.includes('SELECT ')
+      if (isWritten) cuts++
+      return isWritten && cuts === 1
+    }
+    const inputs = Array.from({ length: 20 }, (_, n) => n)
+    const flows = await Promise.all(inputs.map((n) => once.start({ n })))
+    expect(await Promise.all(flows.map((flow) => flow.result({ timeout: '60s' })))).toEqual(inputs)
+    expect(cuts).toBeGreaterThan(0)
+    expect(starts.toSorted((a, b) => a - b)).toEqual([-1, ...inputs])
+    expect(await engine.flows.list()).toHaveLength(21)
+  },
+)
