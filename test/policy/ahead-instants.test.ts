@@ -61,7 +61,8 @@ function shareOf(ahead = 4, buckets: readonly Charge[] = []): QueueSlots {
   return new QueueSlots(1, 2, 10, buckets, true, () => [], ahead)
 }
 
-const listOf = (bucket = bucketOf(STRICT)): WaitList => new WaitList(bucket, { groups: () => [], deputies: () => [] })
+const listOf = (bucket = bucketOf(STRICT)): WaitList =>
+  new WaitList(bucket, { groups: () => [], deputies: () => [] }, () => false)
 const at = (ms: number): number => EPOCH_US + ms * 1000
 const ahead = (horizonUs = HORIZON_US): Ahead => new Ahead(EPOCH_US, EPOCH_US + horizonUs)
 

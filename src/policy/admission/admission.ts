@@ -12,7 +12,7 @@ import {
 import { type AdmissionSource, needOf } from './admission-source.ts'
 import { Ahead, HEADS_AHEAD } from './ahead.ts'
 import { GuaranteeWatch } from './guarantee-watch.ts'
-import { isGuaranteed, isWithin, leavesGuarantee, levelOfHead, lift, opens, rankIn } from './guaranteed.ts'
+import { isGuaranteed, isWithin, levelOfHead, lift, opens, rankIn } from './guaranteed.ts'
 import { DropWatch } from './drop-watch.ts'
 import { type Candidate, candidateOf, WaitList } from './wait-list.ts'
 import { type Charge, chargesOf, type Grant, pay, type QueueSlots } from './queue-slots.ts'
@@ -161,9 +161,11 @@ export class Admission {
 
   #waitList(bucket: Bucket): WaitList {
     let waitList = this.waitLists.get(bucket)
-    if (!waitList) this.waitLists.set(bucket, (waitList = new WaitList(bucket, this.#source)))
+    if (!waitList) this.waitLists.set(bucket, (waitList = new WaitList(bucket, this.#source, this.#sinks)))
     return waitList
   }
+
+  readonly #sinks = (lane: Lane): boolean => this.#guarantees.sinks(lane, this.nowUs, this.#headOf)
 
   readonly #slots = (queue: number): number => this.#shares.get(queue)?.slots ?? 0
 
@@ -175,12 +177,10 @@ export class Admission {
     const needUs = this.#needOf(lane, waitList.bucket)
     waitList.bucket.wakeAtUs = needUs
     if (this.#ahead?.defers(waitList, needUs)) return
-    const nothing = this.#slots(lane.queue) > 0 && !this.#headOf(lane)
-    const unlisted = nothing ? this.#source.unlisted?.(lane) : null
+    const unlisted = this.#slots(lane.queue) > 0 && !this.#headOf(lane) ? this.#source.unlisted?.(lane) : null
     if (unlisted && this.#yielding.ofFirst(lane, unlisted, waitList.dueAtUs, needUs, this.nowUs)) return
     if (unlisted && this.parked >= PARKED_AT_MOST) return void (this.unfinished = true)
-    const leaves = isGuaranteed(lane) && leavesGuarantee(lane, this.#headOf(lane), this.nowUs)
-    if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs) && !leaves)) return
+    if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs))) return
     this.#offer(lane, waitList)
   }
 
@@ -213,7 +213,7 @@ export class Admission {
     this.looks++
     const head = this.#headOf(lane)
     if (!head) return this.#close(lane)
-    if (head.priority !== levelOfHead(lane) || leavesGuarantee(lane, head, this.nowUs)) return this.#rerank(lane, head)
+    if (head.priority !== levelOfHead(lane)) return this.#rerank(lane, head)
     if (this.#ahead && (this.#source.unlisted?.(lane) || !this.#ahead.admits(lane, head, share, this.nowUs)))
       return this.#leave(lane, waitList, head, this.#ahead)
     let refusal = this.#refusalOf(lane, head)

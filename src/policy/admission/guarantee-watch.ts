@@ -1,6 +1,6 @@
 import { outsideUntil } from '../limits/guarantee.ts'
 import { comesToBeGuaranteed, waitsElsewhere, type WatchSource } from './drop-watch.ts'
-import { isGuaranteed, isWithin } from './guaranteed.ts'
+import { isGuaranteed, isWithin, sink } from './guaranteed.ts'
 import { type Bucket, type Head, type Lane, NEVER_US } from './lane.ts'
 
 /**
@@ -39,6 +39,16 @@ export class GuaranteeWatch {
         bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, atUs ?? nowUs)
       }
     }
+  }
+
+  /** Whether a waiting lane lost its place: it stood as one within its guarantee, which another start of its key used. */
+  sinks(lane: Lane, nowUs: number, headOf: (lane: Lane) => Head | null): boolean {
+    if (!lane.on || !isGuaranteed(lane)) return false
+    const head = headOf(lane)
+    if (!head || isWithin(lane, head, lane.on, nowUs)) return false
+    sink(lane)
+    for (const bucket of lane.buckets) this.note(bucket)
+    return true
   }
 
   /** Notes an open lane that is offered. */

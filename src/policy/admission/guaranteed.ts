@@ -27,6 +27,12 @@ export function lift(lane: Lane): void {
   lane.changed = true
 }
 
+/** Puts a lane back among those that wait outside their guarantee. */
+export function sink(lane: Lane): void {
+  lane.priority = levelOfHead(lane)
+  lane.changed = true
+}
+
 /** Whether some bucket of a lane guarantees it a share of this bucket. */
 export function hasGuaranteeIn(lane: Lane, common: Bucket): boolean {
   return lane.buckets.some(({ policy }) => policy?.of?.limit === common.limit)
@@ -66,11 +72,6 @@ export function rankIn(lane: Lane, head: Head, bucket: Bucket, nowUs: number): T
   const { id, turn, head: seq } = lane
   const level = levelOfHead(lane)
   return { id, turn, head: seq, priority: levelOf(level, goesFirst(lane, head, bucket, nowUs)) }
-}
-
-/** Whether a lane waits as one within its guarantee, and another start of its key has used that. */
-export function leavesGuarantee(lane: Lane, head: Head | null, nowUs: number): boolean {
-  return lane.on !== null && head !== null && isGuaranteed(lane) && !isWithin(lane, head, lane.on, nowUs)
 }
 
 /** When a bucket alone admits a lane's head: now, or later. @param seen the bucket as the head sees it */

@@ -50,6 +50,7 @@ export type QueueService = 'here' | 'elsewhere' | 'apart' | 'nowhere'
 export class WaitList {
   readonly bucket: Bucket
   readonly #groups: WaitListGroup[]
+  readonly #sinks: (lane: Lane) => boolean
   /** Lanes that joined, came back or were passed over in this decision. */
   readonly #joined = new Set<Lane>()
   readonly #deputies: Set<Lane>
@@ -58,8 +59,10 @@ export class WaitList {
   /** A candidate of this wait list is in the turn order. */
   queued = false
 
-  constructor(bucket: Bucket, source: WaitListSource) {
+  /** @param sinks lowers a lane that stands too high, and says whether it did */
+  constructor(bucket: Bucket, source: WaitListSource, sinks: (lane: Lane) => boolean) {
     this.bucket = bucket
+    this.#sinks = sinks
     this.dueAtUs = bucket.wakeAtUs
     this.#groups = bucket.wakeAtUs === null ? [] : source.groups(bucket)
     this.#deputies = new Set(source.deputies(bucket))
@@ -103,6 +106,15 @@ export class WaitList {
     except: Lane | null = null,
     holds: (queue: number) => boolean = passes,
   ): Lane | null {
+    let best = this.#highest(passes, except, holds)
+    while (best && this.#sinks(best)) {
+      this.#joined.add(best)
+      best = this.#highest(passes, except, holds)
+    }
+    return best
+  }
+
+  #highest(passes: (queue: number) => boolean, except: Lane | null, holds: (queue: number) => boolean): Lane | null {
     let best: Lane | null = null
     for (const lane of this.#joined) {
       if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.#holder(lane, holds))

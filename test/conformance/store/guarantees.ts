@@ -219,6 +219,24 @@ export function guarantees(backend: StoreBackend): void {
       ])
     })
 
+    test('wakes a claim for the next in it, where one start used up a slot and what its key had left', async () => {
+      const w = harness()
+      const atLeast = { rate: 2, per: '1s', burst: 2 } as const
+      const many = limit('many', { concurrency: 100 })
+      await define(w, [...shares({ rate: 100, per: '1s', burst: 2 }, { rate: 50, per: '1s' }, { atLeast }), many])
+      await w.add('y', of('y', 2))
+      expect(await w.start()).toEqual(['y'])
+      await w.add('first', { ...of('a'), priority: 9 })
+      await w.add('heavy', { limits: [...of('a', 2).limits, 'many'], priority: 5 })
+      await w.add('b', of('b'))
+      expect(await w.start()).toEqual([])
+      w.at(10)
+      expect(await w.start(1)).toEqual(['first'])
+      expect(await w.wake()).toBe(20)
+      w.at(20)
+      expect(await w.start()).toEqual(['b'])
+    })
+
     test('goes by the priority of a job that comes to a lane which waits within it', async () => {
       const w = harness()
       const atLeast = { rate: 2, per: '1s', burst: 2 } as const
