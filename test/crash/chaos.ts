@@ -1,7 +1,7 @@
 // Everything that real fleets go through, at once and from a seed; and the promises that must hold afterwards.
 import { expect } from 'vitest'
 import { type Job, seededRandom, type Sluice } from '../../src/exports/index.ts'
-import { Fleet, type Member, pause, until } from './fleet.ts'
+import { START_WITHIN_MS, Fleet, type Member, pause, until } from './fleet.ts'
 import { AT_ONCE, callTask, GUARD_MS, PER_SECOND } from './tasks.ts'
 import { monotonicUs, type Start, Observer } from './observer.ts'
 
@@ -79,7 +79,7 @@ export class Chaos {
     this.#url = await this.observer.listen()
     await this.#arrive(40)
     for (const skewS of skewsS) this.#members.push(this.#worker(skewS))
-    for (const member of this.#members) await until(`${member.name} is at work`, 20_000, () => member.ready)
+    for (const member of this.#members) await until(`${member.name} is at work`, START_WITHIN_MS, () => member.ready)
     const restartsLeft = [...restarts]
     for (let fault = 0; fault < faults; fault++) {
       const elapsed = fault / faults
@@ -147,7 +147,7 @@ export class Chaos {
   /** One process is stopped past its leases, and goes on as if nothing had happened. */
   async #sleep(): Promise<void> {
     const member = this.#members[Math.floor(this.#chance(0, this.#members.length))] as Member
-    await until(`${member.name} is at work`, 20_000, () => member.ready)
+    await until(`${member.name} is at work`, START_WITHIN_MS, () => member.ready)
     const span: Span = { fromUs: monotonicUs(), toUs: Infinity }
     this.#asleep.set(member.name, [...(this.#asleep.get(member.name) ?? []), span])
     this.fleet.sleep(member)

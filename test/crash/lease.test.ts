@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { everyStore } from '../stores.ts'
 import { callTask } from './tasks.ts'
-import { Fleet, pause, until } from './fleet.ts'
+import { START_WITHIN_MS, Fleet, pause, until } from './fleet.ts'
 import { Observer } from './observer.ts'
 
 const LEASE_MS = 500
@@ -111,7 +111,7 @@ test.each(STORES)('the next start takes back a killed worker’s job at once, on
   expect(await engine.jobs.get(id)).toMatchObject({ state: 'active', attempt: 1 })
 
   const second = fleet.worker(url)
-  await until('the second worker is at work', 10_000, () => second.ready)
+  await until('the second worker is at work', START_WITHIN_MS, () => second.ready)
   const readyMs = performance.now()
   await patient.started(2)
   // Sooner than the first of its regular probes, which come every 5 s.

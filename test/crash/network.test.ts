@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type Job, seededRandom, silentLogger, Sluice } from '../../src/exports/index.ts'
 import { type Link, PostgresProxy } from '../postgres-proxy.ts'
 import { onPostgres } from '../stores.ts'
-import { Fleet, pause, until } from './fleet.ts'
+import { START_WITHIN_MS, Fleet, pause, until } from './fleet.ts'
 import { AT_ONCE, callTask, GUARD_MS, PER_SECOND } from './tasks.ts'
 import { monotonicUs, Observer } from './observer.ts'
 
@@ -59,7 +59,7 @@ test.skipIf(!postgres)(
     }
     await arrive()
     const workers = Array.from({ length: WORKERS }, () => fleet.worker(url, { lease: LEASE }))
-    for (const worker of workers) await until(`${worker.name} is at work`, 20_000, () => worker.ready)
+    for (const worker of workers) await until(`${worker.name} is at work`, START_WITHIN_MS, () => worker.ready)
 
     for (let faults = 0; faults < FAULTS;) {
       if (asked - observer.starts.length < BACKLOG * 2) void arrive()
