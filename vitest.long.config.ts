@@ -8,6 +8,7 @@ const SIZED = [
   'test/engine/{rejected-backlogs,expected-start}.test.ts',
   'test/http/fuzz.test.ts',
   'test/crash/{statements,workflows}.test.ts',
+  'test/flows/crowds.test.ts',
   'test/model/model.test.ts',
   'test/policy/*.test.ts',
 ]

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { END_OF_TIME_MS, END_OF_TIME_US } from '../src/base/instant.ts'
 import { FLOW_STATES, MAX_PARENT_RESULTS_BYTES } from '../src/jobs/flow.ts'
-import { MAX_FLOW_BYTES, MAX_FLOW_STEPS } from '../src/jobs/workflow.ts'
+import { MAX_FLOW_BYTES, MAX_FLOW_STEPS, MAX_UNREAD_SIGNALS } from '../src/jobs/workflow.ts'
 import { LIFT } from '../src/policy/admission/guaranteed.ts'
 import * as FIELDS from '../src/store/postgres/sql/fields.ts'
 import { LANE, STATE } from '../src/store/shared/state.ts'
@@ -39,6 +39,7 @@ const CONSTANTS = {
   max_parent_results_bytes: MAX_PARENT_RESULTS_BYTES,
   max_flow_steps: MAX_FLOW_STEPS,
   max_flow_bytes: MAX_FLOW_BYTES,
+  max_unread_signals: MAX_UNREAD_SIGNALS,
   stopped: STOPPED,
   too_large: TOO_LARGE,
   end_of_time_us: END_OF_TIME_US,

@@ -84,3 +84,26 @@ test('a path is found in code, in prose and in braces, and no URL or module is t
   expect(spread('engine/run/{a,b}.ts')).toEqual(['engine/run/a.ts', 'engine/run/b.ts'])
   expect(links('[a](b.md#c) [d](https://e.org) [f](#g)')).toEqual(['b.md'])
 })
+
+/** The anchor of a heading, as hosts of Markdown make it. */
+function anchorOf(heading: string): string {
+  const words = heading.toLowerCase().replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+  return words.trim().replaceAll(/\s/g, '-')
+}
+
+test('every anchor of a link is a heading of its page', () => {
+  const prose = (path: string): string => readFileSync(join(ROOT, path), 'utf8').replaceAll(/```[\s\S]*?```/g, '')
+  const wrong = FILES.flatMap((path) =>
+    [...prose(path).matchAll(/\]\((?!https?:)([^)\s#]*)#([^)\s]+)\)/g)].flatMap(([, page = '', anchor = '']) => {
+      const target = page === '' ? path : posix.join(dirname(path), page)
+      if (!target.endsWith('.md') || !existsSync(join(ROOT, target))) return []
+      const anchors = [...prose(target).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => anchorOf(heading))
+      return anchors.includes(anchor) ? [] : [`${path}: ${page}#${anchor}`]
+    }),
+  )
+  expect(wrong).toEqual([])
+})
+
+test('the glossary has at most 60 words', () => {
+  expect(readFileSync(join(ROOT, 'GLOSSARY.md'), 'utf8').match(/^- \*\*/gm)?.length).toBeLessThanOrEqual(60)
+})

@@ -4,6 +4,9 @@ import type { Clock } from './clock.ts'
 const QUICK_US = 20_000
 /** A slower one is kept for this many times its duration, so that asking takes at most a tenth of the time. */
 const KEPT_FACTOR = 9
+/** Of answers that take longer than this, asking takes at most a fiftieth of the time. */
+const SLOW_US = 100_000
+const SLOW_FACTOR = 49
 /** An answer that has been kept this many times as long as it should is not shown any more. */
 const STALE_FACTOR = 20
 
@@ -35,8 +38,9 @@ export class Costly<T> {
     const last = this.#last
     const ageUs = last ? this.#clock.monotonicUs() - last.atUs : Infinity
     if (last && last.tookUs > QUICK_US) {
-      if (ageUs < KEPT_FACTOR * last.tookUs) return { ...last, fresh: false }
-      if (ageUs < STALE_FACTOR * KEPT_FACTOR * last.tookUs) {
+      const keptUs = last.tookUs * (last.tookUs > SLOW_US ? SLOW_FACTOR : KEPT_FACTOR)
+      if (ageUs < keptUs) return { ...last, fresh: false }
+      if (ageUs < STALE_FACTOR * keptUs) {
         this.#refresh().catch(() => undefined)
         return { ...last, fresh: false }
       }

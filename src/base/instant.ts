@@ -23,3 +23,19 @@ export function checkInstant(ms: number, what: string): number {
 
 /** The last instant that a Date can hold. */
 const LAST_DATE_MS = 8.64e15
+
+const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
+
+/**
+ * Reads a text in RFC 3339, whose seconds may be left out, as epoch ms. Any other text is NaN, and so is a day that its
+ * month does not have: `Date.parse` reads 31 February as 3 March.
+ */
+export function parseInstant(text: string): number {
+  const [, year, month, day] = RFC_3339.exec(text) ?? []
+  if (day === undefined || Number(day) > daysIn(Number(year), Number(month))) return Number.NaN
+  return Date.parse(text)
+}
+
+function daysIn(year: number, month: number): number {
+  return new Date(Date.UTC(year, month, 0)).getUTCDate()
+}

@@ -98,8 +98,8 @@ const MAX_JSON_BYTES = 1_048_576
  *
  * @param what names the value in the message, as in `'the input of task tenant.sync'`.
  * @param maxBytes the largest accepted text, in bytes of UTF-8; 1 MiB by default.
- * @throws {SluiceError} `payload.unserialisable` for a BigInt, a cycle, a top-level function or symbol, or a `toJSON`
- * that throws
+ * @throws {SluiceError} `payload.unserialisable` for a BigInt, a cycle, a top-level function, symbol or promise, or a
+ * `toJSON` that throws
  * @throws {SluiceError} `payload.too_large`
  */
 export function toJsonText(value: unknown, what: string, maxBytes: number = MAX_JSON_BYTES): string {
@@ -121,6 +121,11 @@ function stringify(value: unknown, what: string): string {
       `${what} cannot be written as JSON: it is a ${typeof value}. Expected plain data.`,
     )
   }
+  if (value instanceof Promise)
+    throw new SluiceError(
+      'payload.unserialisable',
+      `${what} cannot be written as JSON: it is a promise. Await it first.`,
+    )
   try {
     // The declared type leaves out that a toJSON may return undefined.
     const text: string | undefined = JSON.stringify(value)

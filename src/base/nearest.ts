@@ -21,10 +21,10 @@ export function nearest(
   return best
 }
 
-/** The beginning of a remedy, as in `'did you mean until? '`; empty if no name is near. */
+/** The end of a sentence that refuses an unknown name: `'; did you mean until? '`, or `'. '` if no name is near. */
 export function didYouMean(name: string, known: readonly string[], alias?: string): string {
   const near = alias ?? nearest(name, known)
-  return near === null ? '' : `did you mean ${near}? `
+  return near === null ? '. ' : `; did you mean ${near}? `
 }
 
 const LONGEST = 60

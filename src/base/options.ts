@@ -28,10 +28,9 @@ export function checkOptions(
   for (const name of found) {
     if (names.includes(name)) continue
     const hint = didYouMean(name, names, Object.hasOwn(aliases, name) ? aliases[name] : undefined)
-    const remedy = hint === '' ? '. ' : `; ${hint}`
     throw new SluiceError(
       code,
-      `${what} has no option ${JSON.stringify(name.slice(0, 60))}${remedy}Expected ${names.join(', ')}.`,
+      `${what} has no option ${JSON.stringify(name.slice(0, 60))}${hint}Expected ${names.join(', ')}.`,
     )
   }
 }

@@ -55,7 +55,7 @@ const MOVED_MS = 200
 /** A job whose budget cannot be asked, or lacks a permit, is fetched again after this time. */
 const AGAIN_MS = 1000
 
-/** BullMQ knows it by its name: the job was moved, and this is no failed attempt. */
+/** BullMQ knows it by its name: the job was moved, and this run does not count as a failed attempt. */
 class DelayedError extends Error {
   constructor() {
     super('bullmq:movedToDelayed')

@@ -26,8 +26,8 @@ const TYPES: Readonly<Record<string, string>> = {
 const compress = promisify(gzip)
 
 /**
- * What the page may load and run: its own files. No inline script, no other host, no frame around it. The styles that its
- * charts and graphs set are set by its scripts, which this does not concern.
+ * The page may load and run its own files only: no inline script, no other host, no frame around it. Its scripts may set
+ * the styles of charts and graphs.
  */
 const POLICY = [
   "default-src 'none'",
@@ -56,7 +56,7 @@ export interface Page {
   fetch(request: Request): Promise<Response>
 }
 
-/** What a page has to know of the server that it is from. */
+/** The facts that a page needs about its server. */
 export interface PageOptions {
   /** The path of the page, without a slash at its end; empty: the root. Checked by the caller. */
   readonly basePath: string
@@ -66,9 +66,14 @@ export interface PageOptions {
   readonly signIn: 'token' | 'application'
 }
 
-/** Reads the page, once. @throws {SluiceError} `dashboard.missing` where the package was not built */
-export function createPage({ basePath, api, signIn }: PageOptions): Page {
+/**
+ * Reads the page, once.
+ * @param folder where the page's files are, with a slash at its end
+ * @throws {SluiceError} `dashboard.missing` where the package was not built
+ */
+export function createPage({ basePath, api, signIn }: PageOptions, folder: string = FOLDER): Page {
   const files = readFiles(
+    folder,
     [
       `<base href="${basePath}/" />`,
       `<meta name="sluice-api" content="${api}" />`,
@@ -115,10 +120,10 @@ async function answer(request: Request, file: PageFile, immutable: boolean): Pro
   return new Response(request.method === 'HEAD' ? null : new Uint8Array(content), { headers })
 }
 
-function readFiles(mount: string): Map<string, PageFile> {
+function readFiles(folder: string, mount: string): Map<string, PageFile> {
   let names: string[]
   try {
-    names = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' })
+    names = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   } catch {
     throw missing()
   }
@@ -126,7 +131,7 @@ function readFiles(mount: string): Map<string, PageFile> {
     names.flatMap((name) => {
       const type = TYPES[extname(name)]
       if (type === undefined) return []
-      const read = readFileSync(`${FOLDER}${name}`)
+      const read = readFileSync(`${folder}${name}`)
       const content = name === 'index.html' ? Buffer.from(read.toString('utf8').replace('<!--mount-->', mount)) : read
       const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
       return [[name.replaceAll('\\', '/'), { type, content, gzipped: null, etag }]]

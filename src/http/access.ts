@@ -105,6 +105,11 @@ export function denied(message: string): Refusal {
   return new Refusal(403, 'permission_denied', message)
 }
 
+/** Makes the refusal of a tenant's change to a limit that all tenants share. */
+export function sharedByAll(limit: string): Refusal {
+  return denied(`All tenants share the limit ${limit}. Change it with a request without a tenant.`)
+}
+
 function listOf(tokens: readonly Token[], before: readonly Known[]): Known[] {
   const known: Known[] = []
   for (const token of tokens) {

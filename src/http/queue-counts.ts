@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import { waitLists } from '../engine/api/wait-lists.ts'
 import type { Remote } from '../remote/remote.ts'
 import type { ThrottledRow } from '../store/contract/waits.ts'
 import type { QueueCount } from '../store/contract/queues.ts'
@@ -38,7 +39,7 @@ export class QueueCounts {
     const beganUs = this.#clock.monotonicUs()
     if (this.#throttled && beganUs < this.#throttled.untilUs) return this.#throttled.byQueue
     const store = await this.#remote.store()
-    const { rows } = await store.throttled(MOST_ROWS)
+    const { rows } = await waitLists(store, MOST_ROWS)
     const endedUs = this.#clock.monotonicUs()
     const byQueue = sumsOf(rows)
     this.#throttled = { byQueue, untilUs: endedUs + this.#cacheFactor * Math.max(0, endedUs - beganUs - QUICK_US) }

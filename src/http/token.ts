@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { SluiceError } from '../base/errors.ts'
+import { parseInstant } from '../base/instant.ts'
 import { didYouMean } from '../base/nearest.ts'
 import { isTenant } from './tenant.ts'
 
@@ -53,7 +54,6 @@ const SHORTEST_TOKEN = 16
 const HASH = /^sha256:([0-9a-f]{64})$/i
 const NAME = /^[\p{L}\p{N} ._:@-]{1,64}$/u
 const QUEUE = /^(\*|[a-z0-9][a-z0-9.-]*\*?)$/
-const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
 
 /**
  * Checks a token. @param before the tokens already read, which it must not repeat
@@ -99,7 +99,7 @@ export function checkToken(token: Token, before: readonly CheckedToken[]): Check
 
 function unknownField(field: string): string {
   const hint = didYouMean(field, [...FIELDS])
-  return `${field.slice(0, 64)} is unknown${hint === '' ? '. ' : `; ${hint}`}Expected ${[...FIELDS].join(', ')}.`
+  return `${field.slice(0, 64)} is unknown${hint}Expected ${[...FIELDS].join(', ')}.`
 }
 
 function digestIn({ token, hash }: Token, wrong: (why: string) => SluiceError): Buffer {
@@ -134,7 +134,7 @@ function queuesIn({ queues }: Token, wrong: (why: string) => SluiceError): reado
 
 function expiryIn({ expiresAt }: Token, wrong: (why: string) => SluiceError): number | null {
   if (expiresAt === undefined) return null
-  const ms = typeof expiresAt === 'string' && INSTANT.test(expiresAt) ? Date.parse(expiresAt) : Number.NaN
+  const ms = typeof expiresAt === 'string' ? parseInstant(expiresAt) : Number.NaN
   if (Number.isNaN(ms))
     throw wrong('its expiresAt is invalid. Expected an RFC 3339 time, such as 2027-01-31T00:00:00Z.')
   return ms

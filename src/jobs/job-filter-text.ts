@@ -94,6 +94,6 @@ function unknown(name: string, what: string): SluiceError {
   const expected = `Expected ${FILTER_TEXT_FIELDS.join(', ')}.`
   return new SluiceError(
     'option.invalid',
-    `${what} has no field ${JSON.stringify(name.slice(0, 60))}${hint === '' ? '. ' : `; ${hint}`}${expected}`,
+    `${what} has no field ${JSON.stringify(name.slice(0, 60))}${hint}${expected}`,
   )
 }

@@ -1,6 +1,6 @@
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkInstant } from '../base/instant.ts'
+import { checkInstant, parseInstant } from '../base/instant.ts'
 import { checkOptions, ownNames, show } from '../base/options.ts'
 import { isStorable } from '../base/text.ts'
 import { type JobState, STATES } from './job-state.ts'
@@ -104,7 +104,7 @@ export const FILTER_ALIASES: Readonly<Record<string, string>> = {
 const NAMES = ['queue', 'task', 'limitName', 'limitKey', 'schedule'] as const
 const LONGEST_TEXT = 1_000
 const MOST_VALUES = 1_000
-const INSTANT = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/
+const DAY = /^\d{4}-\d\d-\d\d$/
 
 /**
  * Checks a filter.
@@ -185,7 +185,8 @@ function given<Name extends string>(name: Name, value: string | undefined): { re
 
 function boundOf(value: unknown, what: string): TimeBound {
   if (value instanceof Date) return { atMs: checkInstant(value.getTime(), what) }
-  if (typeof value === 'string' && INSTANT.test(value)) return { atMs: checkInstant(Date.parse(value), what) }
+  const ms = typeof value === 'string' ? parseInstant(DAY.test(value) ? `${value}T00:00Z` : value) : Number.NaN
+  if (!Number.isNaN(ms)) return { atMs: checkInstant(ms, what) }
   if (typeof value === 'string' && /^[\dP]/.test(value) && !/^\d{4}-/.test(value))
     return { agoUs: durationUs(value as Duration, what) }
   const expected = "a date, a text such as '2030-01-31T12:00:00Z', or a time ago such as '1h'"

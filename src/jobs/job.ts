@@ -143,4 +143,6 @@ export interface JobSpan {
   readonly before?: number
   /** Only this job and newer ones. */
   readonly from?: number
+  /** Only jobs among these. */
+  readonly seqs?: readonly number[]
 }

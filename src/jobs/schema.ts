@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { SluiceError } from '../base/errors.ts'
+import { show } from '../base/options.ts'
 import { messageOf } from '../base/thrown.ts'
 
 const MAX_ISSUES_SHOWN = 10
@@ -25,7 +26,7 @@ export function validate<O>(
   } catch (cause) {
     throw threw(what, cause)
   }
-  if (!('then' in result)) return output(result, what)
+  if (!isObject(result) || !('then' in result)) return output(result, what)
   return result.then(
     (settled) => output(settled, what),
     (cause: unknown) => {
@@ -55,6 +56,12 @@ export function input<T>(): Schema<T, T> {
 }
 
 function output<O>(result: StandardSchemaV1.Result<O>, what: string): O {
+  // A schema written by hand may answer anything.
+  if (!isObject(result) || !('value' in result || 'issues' in result))
+    throw new SluiceError(
+      'input.invalid',
+      `${what} could not be checked: its schema answered ${show(result)}. Expected { value } or { issues }.`,
+    )
   if (result.issues === undefined) return result.value
   const shown = result.issues.slice(0, MAX_ISSUES_SHOWN).map(issueText)
   const more = result.issues.length - shown.length

@@ -41,6 +41,12 @@ export function backendLoader(backend: string | LimitBackend, given: string | nu
   )
 }
 
+/** Removes the limits of a namespace from a Redis. Their buckets go by themselves. */
+export async function removeRedisLimits(url: string, namespace: string): Promise<void> {
+  const { removeLimits } = await loaded(import('./redis/url.ts'), 'redis')
+  await removeLimits(url, namespace)
+}
+
 /** The address of a store; the store itself checks the rest. */
 const STORE = /^(?:sqlite:.|postgres(?:ql)?:\/\/.)/
 const NATS = '@nats-io/kv and @nats-io/transport-node'

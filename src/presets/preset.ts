@@ -105,7 +105,7 @@ export function preset<Plan extends string, Name extends string>(
   const limitsOf = (plan: Plan, options: PresetOptions = {}): Readonly<Record<Name, Limit>> => {
     const names = Object.keys(plans)
     if (typeof plan !== 'string' || !Object.hasOwn(plans, plan)) {
-      const hint = typeof plan === 'string' ? didYouMean(plan, names) : ''
+      const hint = typeof plan === 'string' ? didYouMean(plan, names) : '. '
       throw invalid(`The plan of preset ${about.name} is invalid: ${show(plan)}`, hint, names)
     }
     return limitsNamed(about.byOperation ? `${about.name}.${plan}` : about.name, about, plans[plan], options)
@@ -132,7 +132,9 @@ export function countedPreset<Name extends string>(
 
 function withCount(of: PresetLimit, count: unknown, { name: preset }: PresetAbout, name: string): PresetLimit {
   if (!(typeof count === 'number' && Number.isInteger(count) && count >= 1))
-    throw invalid(`The count ${name} of preset ${preset} is invalid: ${show(count)}`, '', ['a whole number from 1 on'])
+    throw invalid(`The count ${name} of preset ${preset} is invalid: ${show(count)}`, '. ', [
+      'a whole number from 1 on',
+    ])
   const { policy } = of.policy
   return { ...of, policy: { ...of.policy, policy: String(policy).replace('{count}', String(count)) } as Policy }
 }
@@ -173,10 +175,7 @@ function contains(body: unknown, mark: string): boolean {
 }
 
 function invalid(problem: string, hint: string, expected: readonly string[]): SluiceError {
-  return new SluiceError(
-    'option.invalid',
-    `${problem}${hint === '' ? '. ' : `; ${hint}`}Expected ${expected.join(', ')}.`,
-  )
+  return new SluiceError('option.invalid', `${problem}${hint}Expected ${expected.join(', ')}.`)
 }
 
 /** The guard of a preset's window: 5 % of it, at most 250 ms, for the way to an API on the internet. */

@@ -77,7 +77,9 @@ function observeProcess({ settings, state }: EngineInternals, meter: Meter): (()
 function observeStore(sluice: Sluice, { open, settings }: EngineInternals, meter: Meter): (() => void)[] {
   const { clock } = settings
   const counts = new Costly(clock, async () => (await open()).store.queueCounts())
-  const limits = new Costly(clock, async () => limitFigures(sluice.limits, (await open()).store, async () => new Map()))
+  const limits = new Costly(clock, async () =>
+    limitFigures(sluice.limits, (await open()).store, { seriesOf: async () => new Map() }),
+  )
   return [
     gauge(meter, 'sluice.jobs', '{job}', [QUEUE, 'sluice.job.state'], async (observe) =>
       observe(jobGauges((await counts.get()).value)),

@@ -109,7 +109,7 @@ describe('tenants under one global limit', () => {
     return starts.length
   }
 
-  test('reach its full rate, whatever their number', async () => {
+  test('reach its full rate, in any number', async () => {
     expect(await startsOf(1)).toBe(2000)
     expect(await startsOf(100)).toBe(2000)
     expect(await startsOf(1000)).toBe(2000)

@@ -78,7 +78,7 @@ describe('a limit that changes while jobs wait', () => {
     expectSeconds(room.secondsOf('A').slice(100), every(1, 1, 10))
   })
 
-  test('an override ends by itself at the instant, with nobody about to ask', async () => {
+  test('an override ends by itself at the instant, without any call', async () => {
     const room = await Room.open({ policy: rate(1, 1) })
     await room.enqueueMany(8, { key: 'A' })
     await room.until(1.5)
@@ -91,7 +91,7 @@ describe('a limit that changes while jobs wait', () => {
     ])
   })
 
-  test('it survives a restart, and ends while nobody runs', async () => {
+  test('it survives a restart, and ends while no process runs', async () => {
     const room = await Room.open({ policy: rate(1, 1), file: true })
     await room.enqueueMany(4, { key: 'A' })
     await room.until(0)
@@ -263,7 +263,7 @@ describe('a limit that two tasks share by its name', () => {
   })
 })
 
-test('jobs that name a limit nobody has defined wait, hold nobody up, say so once, and run when it is defined', async () => {
+test('jobs that name an undefined limit wait, delay no other job, say so once, and run when it is defined', async () => {
   const harness = createEngineHarness()
   const ran: string[] = []
   const work = task('work.item', input<{ name: string }>(), {

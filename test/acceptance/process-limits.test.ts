@@ -20,7 +20,7 @@ const secondsOf = (starts: readonly Start[], fromUs: number): number[] =>
 const numberOf = ({ name }: Start): number => Number(/\d+$/.exec(name)?.[0])
 
 describe.each(STORES)('waiting jobs of processes, on $name', (kind) => {
-  test('outlive a kill in order and within their budget, hold up nobody else, and are gone at once when cancelled', async () => {
+  test('outlive a kill in order and within their budget, delay no other job, and are gone at once when cancelled', async () => {
     const WAITING = 1000
     const policy = rate(20, 1)
     const fleet = new ProcessFleet(kind, policy)

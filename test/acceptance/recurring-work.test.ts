@@ -122,7 +122,7 @@ describe('a series under a limit', () => {
 })
 
 describe('a series of several engines on one file', () => {
-  test('fires each occurrence once, whoever lives', async () => {
+  test('fires each occurrence once, whichever processes live', async () => {
     const series = await Series.open({ policy: rate(100, 1), file: true })
     const { room } = series
     const second = await room.engine()

@@ -45,7 +45,7 @@ describe('an engine that is stopped and another that goes on', () => {
     await room.finish()
   })
 
-  test('keep the distance between starts, with jobs that were stored while nobody worked', async () => {
+  test('keep the distance between starts, with jobs that were stored while no process worked', async () => {
     const room = await Room.open({ policy: { ...rate(2, 2), startEmpty: true }, file: true, started: false })
     const writer = await room.engine({ started: false })
     await room.enqueueMany(3, { key: 'A' }, {}, writer)
@@ -77,7 +77,7 @@ describe('an engine that is stopped and another that goes on', () => {
 })
 
 describe('a lost lease', () => {
-  test('gives the job to a second run that waits for budget, and refuses what the first comes to', async () => {
+  test('gives the job to a second run that waits for budget, and refuses the outcome of the first', async () => {
     const lost: string[] = []
     const room = await Room.open({
       policy: rate(1, 0.7),

@@ -62,7 +62,7 @@ describe('a budget that was thought to be kept', () => {
     }
   })
 
-  test('what was spent is not forgotten by whoever comes after', async () => {
+  test('a later process does not forget what was spent', async () => {
     const room = await Room.open({ policy: rate(15, 60), file: true })
     await room.enqueueMany(60, { key: 'A' })
     await room.until(9)

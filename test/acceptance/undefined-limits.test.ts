@@ -14,7 +14,7 @@ const PLENTY: LimitPolicy = {
   retries: 'charge',
 }
 
-describe('jobs from elsewhere that name a limit nobody has defined', () => {
+describe('jobs from elsewhere that name an undefined limit', () => {
   const idOf = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`
 
   function job(n: number, limits: readonly string[]): NewJob {
@@ -45,7 +45,7 @@ describe('jobs from elsewhere that name a limit nobody has defined', () => {
     return { store, claim: () => store.claim(() => ({ worker, leaseUs: 30_000_000, queues })) }
   }
 
-  test('wait, hold nobody up, say so once, and start when it is defined', async () => {
+  test('wait, delay no other job, say so once, and start when it is defined', async () => {
     const { store, claim } = await opened()
     await store.enqueue(Array.from({ length: 10 }, (_, n) => job(n, ['later'])))
     await store.enqueue([job(10, [])])

@@ -17,7 +17,7 @@ describe('a step of the wall clock', () => {
     await room.finish()
   })
 
-  test('two hours back refuses nobody', async () => {
+  test('two hours back refuses no job', async () => {
     const room = await Room.open({ policy: rate(15, 60) })
     await room.enqueue({ key: 'A' })
     await room.until(5)

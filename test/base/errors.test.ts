@@ -15,6 +15,15 @@ const documented = new Map(
     .map((entry) => [/^`(.+)`/.exec(entry)?.[1] ?? entry, unwrapped(entry)] as const),
 )
 
+/** All TypeScript below a folder, but for the paths that a pattern names. */
+function codeBelow(folder: string, but: RegExp): string {
+  const root = new URL(folder, import.meta.url)
+  return readdirSync(root, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts') && !but.test(path))
+    .map((path) => readFileSync(new URL(path.replaceAll('\\', '/'), root), 'utf8'))
+    .join('\n')
+}
+
 describe('the registry of errors', () => {
   test('and the documentation list the same codes in the same order', () => {
     expect([...documented.keys()]).toEqual(Object.keys(ERRORS))
@@ -31,12 +40,17 @@ describe('the registry of errors', () => {
   )
 
   test('has only codes that the code gives', () => {
-    const src = new URL('../../src/', import.meta.url)
-    const sources = readdirSync(src, { recursive: true, encoding: 'utf8' })
-      .filter((path) => path.endsWith('.ts') && !/^base[/\\](?:flow-)?errors\.ts$/.test(path))
-      .map((path) => readFileSync(new URL(path.replaceAll('\\', '/'), src), 'utf8'))
-      .join('\n')
+    const sources = codeBelow('../../src/', /^base[/\\](?:flow-)?errors\.ts$/)
     expect(Object.keys(ERRORS).filter((code) => !sources.includes(`'${code}'`))).toEqual([])
+  })
+
+  test('has only codes that a test names', () => {
+    const tests = codeBelow('../', /node_modules/)
+    // As text, or escaped in a pattern; `server.listen(` is a call.
+    const isNamed = (code: string): boolean =>
+      tests.includes(code.replaceAll('.', '\\.')) ||
+      new RegExp(`\\b${code.replaceAll('.', '\\.')}\\b(?!\\()`).test(tests)
+    expect(Object.keys(ERRORS).filter((code) => !isNamed(code))).toEqual([])
   })
 
   test('has only dotted lower-case codes', () => {

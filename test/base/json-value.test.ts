@@ -27,6 +27,12 @@ describe('toJsonText', () => {
     expect(toJsonText(value, 'x')).toBe(text)
   })
 
+  test('refuses a promise, which JSON would write as an empty object', () => {
+    expect(() => toJsonText(Promise.resolve(1), 'the input')).toThrow(
+      fault('payload.unserialisable', /^the input cannot be written as JSON: it is a promise\. Await it first/),
+    )
+  })
+
   test('names the place of a BigInt', () => {
     const value = { tenants: [{ id: 1 }, { 'odd key': { count: 5n } }] }
     expect(() => toJsonText(value, 'the input')).toThrow(
@@ -185,7 +191,7 @@ describe('the type Kept says what comes back', () => {
     expectTypeOf<Kept<readonly { a?: Date }[]>>().toEqualTypeOf<readonly { a?: string }[]>()
   })
 
-  test('of what nobody knows: the same', () => {
+  test('of an unknown kind: the same', () => {
     expectTypeOf<Kept<unknown>>().toEqualTypeOf<unknown>()
     expectTypeOf<Kept<never>>().toEqualTypeOf<never>()
     expectTypeOf<Kept<{ a: unknown; b: unknown[] }>>().toEqualTypeOf<{ a?: unknown; b: unknown[] }>()

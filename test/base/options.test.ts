@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { nearest } from '../../src/base/nearest.ts'
+import { didYouMean, nearest } from '../../src/base/nearest.ts'
 import { checkOptions } from '../../src/base/options.ts'
 
 test('known options are taken, whatever their values', () => {
@@ -30,4 +30,10 @@ test('the nearest name is told where one is near', () => {
   expect(nearest('xy', ['by', 'at'])).toBe('by')
   expect(nearest('q', ['by', 'at'])).toBeNull()
   expect(nearest('x'.repeat(100_000), ['until'])).toBeNull()
+})
+
+test('the refusal of an unknown name goes on with the nearest one, or with a new sentence', () => {
+  expect(didYouMean('untill', ['until', 'by'])).toBe('; did you mean until? ')
+  expect(didYouMean('before', ['until', 'by'], 'until')).toBe('; did you mean until? ')
+  expect(didYouMean('before', ['until', 'by'])).toBe('. ')
 })

@@ -49,7 +49,7 @@ describe('16 processes at one budget of 100 starts', () => {
       const starts = await startsOf((i) => (i % 2 === 0 ? 'jobs' : 'calls'), backend())
       const all = starts.reduce((sum, each) => sum + each, 0)
       expect(all).toBeLessThanOrEqual(100)
-      // A payment that comes too late for its start goes back, and is there for another one in half a minute.
+      // A payment that comes too late for its start goes back, and those that were refused before do not ask again.
       expect(all).toBeGreaterThan(85)
     },
   )

@@ -45,7 +45,11 @@ describe('sluice jobs', () => {
     expect(await sluice(['jobs', 'promote', id, '--store', url])).toMatchObject({ code: 0 })
     expect(await jobs(url, '--state', 'scheduled')).toEqual([])
     await sluice(['jobs', 'cancel', id, '--yes', '--store', url])
-    expect(await sluice(['jobs', 'promote', id, '--store', url])).toMatchObject({ code: 1, out: '' })
+    expect(await sluice(['jobs', 'promote', id, '--store', url])).toEqual({
+      code: 1,
+      out: '',
+      err: `error job.not_waiting: The job ${id} does not wait for a time or for its turn.\n`,
+    })
   })
 
   it.each([
@@ -108,6 +112,15 @@ describe('sluice limits', () => {
     expect(await run('penalize', 'llm', '10m')).toMatchObject({ code: 0, err: '' })
     expect(await run('pause', 'cmr')).toMatchObject({ code: 1, out: '' })
     expect(await run('pause', 'crm', '--until', 'soon')).toMatchObject({ code: 2 })
+    for (const none of ['2030-02-31T00:00:00Z', '2030-01-31T12:00'])
+      expect(await run('pause', 'crm', '--until', none)).toMatchObject({
+        code: 2,
+        err: expect.stringContaining(`The time "${none}" is invalid`) as string,
+      })
+    expect(await run('pause', 'crm', '--key=')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('--key is empty') as string,
+    })
     expect(await run('override', 'crm', 'much')).toMatchObject({ code: 2 })
     expect(await run('pause', 'crm', '--kye', 'a')).toMatchObject({ code: 2 })
   })
@@ -117,7 +130,11 @@ describe('sluice schedules', () => {
   it('removes a schedule, once', async () => {
     const url = await storeWithSchedules()
     expect(await sluice(['schedules', 'rm', 'daily', '--yes', '--store', url])).toMatchObject({ code: 0 })
-    expect(await sluice(['schedules', 'rm', 'daily', '--yes', '--store', url])).toMatchObject({ code: 1 })
+    expect(await sluice(['schedules', 'rm', 'daily', '--yes', '--store', url])).toEqual({
+      code: 1,
+      out: '',
+      err: 'error schedule.unknown: No schedule daily is registered in this store; sluice schedules lists those that are.\n',
+    })
     expect((await sluice(['schedules', '--store', url])).out).not.toContain('daily')
   })
 

@@ -47,7 +47,7 @@ test('an option beats a variable, a variable beats the file, and the rest is the
   })
 })
 
-test('the server itself goes by the same values', async () => {
+test('the server itself uses the same values', async () => {
   const path = file({ port: 1, host: 'nowhere.invalid', tokens: [ROOT] })
   const { code, err } = await sluice(['serve', '--config', path], { env: { SLUICE_STORE: 'sqlite::memory:' } })
   expect([code, err]).toEqual([1, expect.stringMatching(/error server\.listen: .*nowhere\.invalid/)])

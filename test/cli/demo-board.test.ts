@@ -12,7 +12,7 @@ const T0 = 1_000_000_000
 const PERIOD_MS = 5250
 
 function boardOf(...tenants: Tenant[]): Board {
-  const board = new Board(tenants, partnerLimits('250ms'), T0)
+  const board = new Board(tenants, partnerLimits('250ms', false), T0)
   for (const { name, jobs } of tenants) board.enqueued(name, jobs)
   return board
 }

@@ -2,8 +2,11 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { startWorker } from '../../src/cli/demo/worker-process.ts'
 import type { DemoSummary } from '../../src/cli/demo/promises.ts'
+import { service } from '../services.ts'
 
+const REDIS = await service('redis', 'the demo with its budgets on Redis')
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const TIMEOUT_MS = 90_000
 
@@ -71,6 +74,33 @@ describe('sluice demo --fast', () => {
   )
 })
 
+describe.skipIf(REDIS === null)('sluice demo --redis', () => {
+  it(
+    'keeps its budgets at a Redis through a kill: no window holds too much, and no job is lost',
+    async () => {
+      // A start may follow its payment by the guard, and its call comes after that: a busy machine needs a long one.
+      const args = ['demo', '--fast', '--kill', '--redis', REDIS ?? '', '--guard', '2s', '--json']
+      const { code, out, err } = await sluice(...args)
+      expect(err).toMatch(/the budgets are kept at redis:\/\/\S+, namespace sluice-demo-/)
+      const summary = JSON.parse(out) as DemoSummary
+      expect(summary).toMatchObject({ refused: 0, lost: 0, kills: 1, leastUtilisation: 0.95 })
+      expect(summary.doubleRuns).toBe(summary.doubleRunsInFlight)
+      for (const { worstWindow, max } of [summary.total, ...summary.tenants])
+        expect(worstWindow).toBeLessThanOrEqual(max)
+      // How much of a budget is used depends on the machine, since each start crosses two servers.
+      expect(summary.broken.filter((each) => !each.includes('left unused'))).toEqual([])
+      expect(code).toBe(summary.broken.length === 0 ? 0 : 1)
+    },
+    TIMEOUT_MS,
+  )
+})
+
+it('sluice demo --redis says so before it starts anything when no Redis answers', async () => {
+  const { code, out, err } = await sluice('demo', '--redis', 'redis://127.0.0.1:1')
+  expect({ code, out }).toEqual({ code: 2, out: '' })
+  expect(err).toMatch(/^error limiter\.backend_down: /)
+})
+
 it(
   'sluice demo fails with a code when a promise is broken: without a guard the partner refuses calls',
   async () => {
@@ -81,6 +111,14 @@ it(
   },
   TIMEOUT_MS,
 )
+
+it('a demo whose worker process ends by itself is broken, and says where to look', async () => {
+  const options = { store: 'sqlite:', partnerUrl: 'http://127.0.0.1:9', concurrency: 1, guardMs: 0, shared: null }
+  await expect(startWorker(options)).rejects.toMatchObject({
+    code: 'demo.broken',
+    message: expect.stringContaining('The worker process ended by itself (1)') as string,
+  })
+})
 
 it('sluice demo --help says what is checked and what the exit code means', async () => {
   const { code, out } = await sluice('demo', '--help')

@@ -77,7 +77,7 @@ async function filled(url: string): Promise<void> {
 }
 
 describe.each(kinds)('on $name', ({ name, create }) => {
-  test('sluice doctor finds a queue that nobody serves, and says what to do; top shows it', async () => {
+  test('sluice doctor finds a queue that no worker serves, and says what to do; top shows it', async () => {
     const url = create()
     await filled(url)
     const { code, out, err } = await sluice(['doctor', '--store', url])

@@ -1,6 +1,9 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { createPage } from '../../src/dashboard/page-files.ts'
 import { createDashboard, type Dashboard, type DashboardOptions } from '../../src/exports/dashboard.ts'
 import { silentLogger, Sluice } from '../../src/exports/index.ts'
 import { missing } from '../services.ts'
@@ -109,4 +112,17 @@ describe.runIf(isBuilt)('createDashboard', () => {
       message: expect.stringContaining(name) as string,
     })
   })
+})
+
+it('a package without the page says how it is built', () => {
+  const options = { basePath: '/dashboard', api: '/monitor/v1', signIn: 'token' } as const
+  const folder = `${mkdtempSync(join(tmpdir(), 'sluice-page-'))}/`
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  for (const each of [folder, `${folder}none/`])
+    expect(() => createPage(options, each)).toThrow(
+      expect.objectContaining({
+        code: 'dashboard.missing',
+        message: expect.stringContaining('Run `npm run build`') as string,
+      }),
+    )
 })

@@ -33,7 +33,7 @@ async function deserted(): Promise<number> {
   return port
 }
 
-test('where nobody listens, the address is told without the password, and the call may be made anew', async () => {
+test('where no server listens, the error has the address without the password, and the call may be repeated', async () => {
   const port = await deserted()
   const error = await failure(`postgres://app:secret@127.0.0.1:${port}/jobs`)
   expect(error).toBeInstanceOf(SluiceError)

@@ -55,6 +55,18 @@ describe('a limit with a backend', () => {
     expect(left.available).toBe(4)
   })
 
+  it('is asked for fewer starts at once when its backend is too slow for many', async () => {
+    const w = createEngineHarness()
+    const stripe = limit('stripe', { rate: 100, per: '1s', backend: 'shared', guard: 0 })
+    const backend = new UnreliableBackend(w.clock)
+    backend.most = 4
+    const { task: call, starts } = noted(w, [keyed(stripe)])
+    await w.start({ tasks: [call], budgets: { shared: backend }, queues: { default: { concurrency: 50 } } })
+    await call.enqueueMany(Array.from({ length: 60 }, (_, n) => `tenant ${n}`))
+    await w.clock.advance('10s')
+    expect(starts.length).toBe(60)
+  })
+
   it('lets a key that is used up delay no other', async () => {
     const w = createEngineHarness()
     const tenant = limit('tenant', { rate: 5, per: '10s', backend: 'shared' })
@@ -142,6 +154,13 @@ describe('the option budgets', () => {
   ])('%j is refused with %s', (budgets, code) => {
     expect(make(budgets)).toThrow(expect.objectContaining({ code }) as Error)
   })
+
+  it.each(['redis+cluster://host:7000', 'redis+sentinel://host:26379/main', 'rediss+cluster://host'])(
+    '%s is an address of a backend, as in createLimiter',
+    async (address) => {
+      await expect(make({ shared: address })().stop()).resolves.toBeUndefined()
+    },
+  )
 
   it.each([
     { scope: 'worker' as const },

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { input, limit, NonRetryable, task } from '../../src/exports/index.ts'
 import { createEngineHarness } from './engine-harness.ts'
 
-test('a task is told of every repeated attempt once, and of the end once', async () => {
+test('a task hears of every repeated attempt once, and of the end once', async () => {
   const { clock, at, start } = createEngineHarness()
   const told: unknown[] = []
   const work = task('work.item', z.object({ n: z.number().default(7) }), {
@@ -24,7 +24,7 @@ test('a task is told of every repeated attempt once, and of the end once', async
   ])
 })
 
-test('a job that cannot be helped is told of at once, without a retry', async () => {
+test('a job that no retry can help is reported at once', async () => {
   const { clock, start } = createEngineHarness()
   const told: string[] = []
   const work = task('work.item', {
@@ -56,7 +56,7 @@ test('success and cancellation are no errors', async () => {
   expect(told).toEqual([])
 })
 
-test('a callback that throws harms nobody: the state is written, the next job runs', async () => {
+test('a callback that throws does no harm: the state is written, the next job runs', async () => {
   const { clock, start, errors } = createEngineHarness()
   const work = task('work.item', {
     retry: { attempts: 2, backoff: 'none' },

@@ -100,7 +100,7 @@ describe.each(await everyStore('cells that cannot be read'))('on $name', ({ name
     columns.map((column) => [table, column] as const),
   )
 
-  test.each(cells)('whatever %s.%s holds, the other jobs run', async (table, column) => {
+  test.each(cells)('with any value in %s.%s the other jobs run', async (table, column) => {
     const { ran, complaints, limited, free, held, open, engine: make, change } = set()
     const engine = make([own])
     await engine.start()

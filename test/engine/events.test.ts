@@ -37,7 +37,7 @@ test('the life of a job is told in order, once', async () => {
   ])
 })
 
-test('a budget that runs out is told once, and once more when nobody waits for it', async () => {
+test('a budget that runs out emits one event, and one more when no job waits for it', async () => {
   const { clock, start } = createEngineHarness()
   const work = task('work.item', input<{ key: string }>(), {
     limits: [limit('gate', { rate: 2, per: '10s' }).by((item) => item.key)],

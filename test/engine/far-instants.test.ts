@@ -42,7 +42,7 @@ test('a delay that ends in 2200 or later is refused', async () => {
   await engine.stop()
 })
 
-test('the last instants and those long past are taken, and keep nobody else waiting', async () => {
+test('the last instants and those long past are taken, and delay no other job', async () => {
   const { clock, start } = createEngineHarness()
   const engine = await start({ tasks: [work] })
   const late = await work.enqueue('late', { runAt: LAST, expiresAt: LAST })

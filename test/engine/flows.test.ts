@@ -39,7 +39,7 @@ describe('a chain', () => {
     expect(await engine.flows.get(flow.id)).toMatchObject({ state: 'completed', total: 3, completed: 3 })
   })
 
-  test('stops at a step that fails for good: whoever waits for a later one learns it, and events tell', async () => {
+  test('stops at a step that fails for good: a caller that waits for a later one learns it, and events say so', async () => {
     const { clock, start } = createEngineHarness()
     const heard: Heard[] = []
     const note = noting(heard)
@@ -179,7 +179,7 @@ describe('a batch', () => {
 })
 
 describe('cancelling', () => {
-  test('ends what waits, aborts what runs, and calls nobody back', async () => {
+  test('ends waiting jobs, aborts running ones, and calls no callback', async () => {
     const { clock, start } = createEngineHarness()
     const ran: string[] = []
     const work = task('work', input<string>(), {

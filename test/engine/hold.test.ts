@@ -52,13 +52,15 @@ class Stage {
     this.hold = new Hold({
       clock,
       store: { nowUs: () => (this.nowMs + this.stepMs) * 1000 },
-      aheadUs: () => aheadMs * 1000,
-      paid: () => null,
-      begin: (job) => {
-        this.begun.push([job.startedUs / 1000, this.nowMs])
-        this.#busyMs += this.beginMs
+      aheadUs: aheadMs * 1000,
+      budgets: null,
+      starter: {
+        begin: (job) => {
+          this.begun.push([job.startedUs / 1000, this.nowMs])
+          this.#busyMs += this.beginMs
+        },
+        giveBack: (jobs) => this.back.push(...jobs.map((job) => job.startedUs / 1000)),
       },
-      giveBack: (jobs) => this.back.push(...jobs.map((job) => job.startedUs / 1000)),
     })
   }
 
@@ -338,10 +340,9 @@ describe('the fine timer', () => {
     const hold = new Hold({
       clock,
       store: { nowUs: () => clock.monotonicUs() },
-      aheadUs: () => 20_000,
-      paid: () => null,
-      begin: (job) => begun.push(job.startedUs),
-      giveBack: () => undefined,
+      aheadUs: 20_000,
+      budgets: null,
+      starter: { begin: (job) => begun.push(job.startedUs), giveBack: () => undefined },
     })
     hold.add(of('a', 0).map(granted), 0)
     hold.add(of('a', 1, 2).map(granted), 0)

@@ -101,7 +101,7 @@ test.each(Object.entries(RETURNED))('is a failed attempt, and no more: a handler
   expect((await engine.jobs.get(job.id))?.state).toBe('discarded')
 })
 
-test('callbacks, listeners and loggers that throw or reject end nobody else`s work', async () => {
+test('callbacks, listeners and loggers that throw or reject end no other work`s work', async () => {
   const { clock, start } = createEngineHarness()
   const fail = (): never => {
     throw Object.create(null)

@@ -64,7 +64,7 @@ describe.each(stores)('on $name', ({ create }) => {
     ])
   })
 
-  test('a job whose task nobody lists waits uncharged and explained, with one warning, and starts once somebody does', async () => {
+  test('a job whose task no worker lists waits uncharged and explained, with one warning, and starts once a worker does', async () => {
     const harness = createEngineHarness()
     const store = create()
     const [known, unknown] = [counted('work.known'), counted('work.unknown')]

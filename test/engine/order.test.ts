@@ -36,7 +36,7 @@ describe('jobs of a queue start', () => {
     expect(story).toEqual(['high1', 'high2', 'mid', 'a', 'b', 'low'])
   })
 
-  test('by priority whatever their limits', async () => {
+  test('by priority across limits', async () => {
     const { clock, story, keyed, free, engine } = oneSlot()
     await keyed.enqueue({ name: 'keyed', key: 'A' }, { priority: 1 })
     await free.enqueue({ name: 'free' }, { priority: 2 })

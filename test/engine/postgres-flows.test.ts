@@ -72,7 +72,7 @@ withPostgres('flows of engines on PostgreSQL', () => {
     expect(await second.flows.get(flow.id)).toMatchObject({ name: 'to and fro', state: 'completed', completed: 4 })
   })
 
-  test('whoever waits for a later step learns in his process that another one has failed elsewhere; a retry lets the chain go on', async () => {
+  test('a caller that waits for a later step learns of a failure in another process; a retry lets the chain go on', async () => {
     begin()
     let broken = true
     const step = (run: (name: string) => void) =>

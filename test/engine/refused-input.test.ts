@@ -127,6 +127,7 @@ describe('a call is refused, and nothing is written, with', () => {
     ['a weight of zero', { weight: 0 }, {}, 'limit.weight.invalid'],
     ['a negative weight', { weight: -1 }, {}, 'limit.weight.invalid'],
     ['a weight that is no number', { weight: Number.NaN }, {}, 'limit.weight.invalid'],
+    ['a weight function that throws', { weight: 'throw' }, {}, 'limit.weight.threw'],
     ['a weight above the burst', { weight: 6 }, {}, 'limit.weight.above_burst'],
     ['a key function that throws', { key: 'throw' }, {}, 'limit.key.threw'],
     ['an object for a key', { key: { id: 1 } }, {}, 'limit.key.invalid'],
@@ -163,7 +164,12 @@ describe('a call is refused, and nothing is written, with', () => {
             if (key === 'throw') throw new Error('no tenant')
             return untyped<string>(key)
           },
-          { weight: ({ weight = 1 }) => untyped<number>(weight) },
+          {
+            weight: ({ weight = 1 }) => {
+              if (weight === 'throw') throw new Error('no units')
+              return untyped<number>(weight)
+            },
+          },
         ),
       ],
       run: () => void runs++,
@@ -188,22 +194,26 @@ describe('a call is refused, and nothing is written, with', () => {
   })
 })
 
-test('the cause of a refusal by a key function is what it threw', async () => {
+test('the cause of a refusal by a key or a weight function is what it threw', async () => {
   const { start } = createEngineHarness()
   const cause = new Error('no tenant')
+  const throws = (): never => {
+    throw cause
+  }
   const crm: Limit = limit('crm', { rate: 1, per: '1s' })
-  const work = task('work.item', {
-    limits: [
-      crm.by(() => {
-        throw cause
-      }),
-    ],
-    run: () => undefined,
+  const keyed = task('work.keyed', { limits: [crm.by(throws)], run: () => undefined })
+  const weighed = task('work.weighed', { limits: [crm.by(() => 'a', { weight: throws })], run: () => undefined })
+  await start({ tasks: [keyed, weighed] })
+  await expect(keyed.enqueue()).rejects.toMatchObject({
+    code: 'limit.key.threw',
+    message: expect.stringContaining('its key function threw: no tenant.') as string,
+    cause,
   })
-  await start({ tasks: [work] })
-  const error: unknown = await work.enqueue().catch((reason: unknown) => reason)
-  expect(error).toMatchObject({ code: 'limit.key.threw', cause })
-  expect((error as Error).message).toContain('no tenant')
+  await expect(weighed.enqueue()).rejects.toMatchObject({
+    code: 'limit.weight.threw',
+    message: expect.stringContaining('its weight function threw: no tenant.') as string,
+    cause,
+  })
 })
 
 test('a key over 1 KiB is kept by its hash, and the budget is its own', async () => {

@@ -77,7 +77,7 @@ test('a wait that has ended leaves no timer behind', async () => {
   expect(timers.size).toBe(0)
 })
 
-test('who waits for a job that was retried is told of the retry, whatever became of earlier waits', async () => {
+test('a caller that waits for a retried job learns of the retry, also after earlier waits', async () => {
   const { clock, start } = createEngineHarness()
   let runs = 0
   const work = task('work.item', {
@@ -128,7 +128,7 @@ test('the result of a cancelled job says so', async () => {
   expect(await waiting).toBeInstanceOf(JobCancelled)
 })
 
-test('whoever waits when the engine stops is told, and the job is kept', async () => {
+test('a caller that waits when the engine stops learns it, and the job is kept', async () => {
   const { clock, start } = createEngineHarness()
   const work = task('work.item', { run: () => undefined })
   const engine = await start({ tasks: [work] })

@@ -102,7 +102,7 @@ test('while it waits to be repeated a job is retryable, with its last error', as
   })
 })
 
-test('attempts never reset, but a manual retry begins anew', async () => {
+test('attempts never reset, except by a manual retry', async () => {
   const { clock, start } = createEngineHarness()
   const attempts: number[] = []
   const failing = task('work.failing', {

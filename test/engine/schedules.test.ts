@@ -97,7 +97,7 @@ describe('a schedule', () => {
     expect(starts).toEqual([1, 11])
   })
 
-  test('tells its handler, and whoever looks, which due time a job stands for', async () => {
+  test('shows its handler and every reader which due time a job stands for', async () => {
     const { clock, start } = createEngineHarness()
     const seen: unknown[] = []
     const ping = task('tick', { run: (_, ctx) => void seen.push(ctx.job.occurrence) })
@@ -114,7 +114,7 @@ describe('a schedule', () => {
     expect(await engine.jobs.get(enqueued.id)).not.toHaveProperty('occurrence')
   })
 
-  test('is told of: fired, skipped, ended', async () => {
+  test('emits events: fired, skipped, ended', async () => {
     const { clock, start } = createEngineHarness()
     const slow = task('slow', { run: () => clock.sleep('1500ms') })
     const engine = await start({ tasks: [slow] })
@@ -136,7 +136,7 @@ describe('a schedule', () => {
     ])
   })
 
-  test('calls nobody back for an occurrence that it has to skip, and does for a run that failed', async () => {
+  test('calls no callback for an occurrence that it has to skip, but one for a run that failed', async () => {
     const { clock, start } = createEngineHarness()
     const errors: string[] = []
     let fails = false

@@ -95,7 +95,7 @@ test.each(KINDS)('work goes on once a store that was silent answers again ($name
   await expect.poll(() => ran, { timeout: 20_000 }).toEqual([1, 2])
 })
 
-test('a claim that takes over 5 s is told of while it waits', async () => {
+test('a claim that takes over 5 s is reported while it waits', async () => {
   const store = await silent(onSqlite)
   const work = task('work', { run: () => undefined })
   const { engine, told } = engineOn({ store: store.url, tasks: [work] })

@@ -6,7 +6,7 @@ import { createManualClock } from '../../src/exports/testing.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
-test('a store that cannot be asked is asked again a second later, and nobody falls over it', async () => {
+test('a store that does not answer is asked again a second later, and no process ends for it', async () => {
   const clock = createManualClock()
   const store = new SqliteStore({ path: ':memory:', clock, durability: 'process', retention: RETENTION })
   await store.open()

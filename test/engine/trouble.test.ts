@@ -171,7 +171,7 @@ test('a settlement that stays impossible is given up at once: its lease ends, an
   expect(errors).toEqual(['a run could not be settled; its lease will end, and the job runs again'])
 })
 
-test('a store that has failed for good is told of once, and left alone', async () => {
+test('a store that has failed for good is reported once, and left alone', async () => {
   const { clock, start, errors, warnings } = createEngineHarness()
   const { store, fail, calls } = troubled(clock)
   const { work } = slowTask(clock, 3)

@@ -98,7 +98,7 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
     expect(await engine.jobs.list()).toHaveLength(3)
   })
 
-  test('a budget whose state cannot be read has nothing left, is told of, and fills again', async () => {
+  test('a budget with an unreadable state has nothing left, is reported, and fills again', async () => {
     const { engine, ran, complaints, enqueue, change, start } = await set()
     await start()
     await enqueue('acme')
@@ -113,7 +113,7 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
     expect(await engine.limits.inspect('crm')).toHaveLength(2)
   })
 
-  test('a limit whose definition cannot be read holds its own jobs until it is defined anew, and nobody else', async () => {
+  test('a limit with an unreadable definition holds its own jobs, and no others, until it is defined again', async () => {
     const { engine, ran, complaints, enqueue, change, start, again, free } = await set()
     await start()
     await enqueue('acme')

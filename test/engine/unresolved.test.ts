@@ -76,7 +76,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     expect((await first.limits.inspect('crm')).map(({ available }) => available)).toEqual([0, 0, 0, 0])
   })
 
-  test('one of a task that nobody knows waits, says so, and runs once somebody does', async () => {
+  test('one of an unknown task waits, says so, and runs once an engine lists the task', async () => {
     const of = schemaOf('unknown')
     const none = await engine(of, [])
     const id = await enqueue(of, 'late', { n: 1 })
@@ -103,7 +103,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     await vi.waitFor(() => expect(runs).toEqual([1, undefined]), soon)
   })
 
-  test('limits that are given are taken as given: nobody is asked for those of its task', async () => {
+  test('given limits hold as they are: those of the task are not added', async () => {
     const of = schemaOf('given')
     const paused = limit('paused', { concurrency: 1 })
     const given = task('given', input<unknown>(), { limits: [crm], run: () => undefined })

@@ -45,6 +45,42 @@ describe.each(STORES)('the end of a flow on $name', (store) => {
     expect(bucket?.active ?? 0).toBe(0)
   })
 
+  test('a flow that was ended while its body ran keeps that end, whatever the body returns', async () => {
+    const w = new FlowsHarness(store)
+    let open = (): void => undefined
+    const gate = new Promise<void>((resolve) => (open = resolve))
+    const deaf = workflow('deaf', numbered, {
+      run: async ({ n }, flow) => {
+        await flow.step('deaf', () => gate)
+        if (n === 1) throw new Error('late')
+        return 'late'
+      },
+    })
+    const short = workflow('short', numbered, {
+      timeout: '1s',
+      run: async (_input, flow) => (await flow.step('deaf', () => gate), 'late'),
+    })
+    const engine = await w.start({ workflows: [deaf, short], ...WIDE })
+    const flows = [await deaf.start({ n: 0 }), await deaf.start({ n: 1 }), await short.start({ n: 0 })]
+    await w.clock.advance('500ms')
+    for (const { id } of flows.slice(0, 2)) expect(await engine.flows.cancel(id)).toBe(true)
+    await w.clock.advance('5s')
+    open()
+    await w.clock.advance('5s')
+    const found = await Promise.all(flows.map(({ id }) => engine.flows.inspect(id)))
+    expect(found.map((flow) => [flow?.state, flow?.result])).toEqual([
+      ['cancelled', null],
+      ['cancelled', null],
+      ['failed', null],
+    ])
+    const ends = await Promise.allSettled(flows.map((flow) => flow.result({ timeout: 0 })))
+    expect(ends).toMatchObject([
+      { reason: { code: 'flow.cancelled' } },
+      { reason: { code: 'flow.cancelled' } },
+      { reason: { code: 'flow.failed', reason: 'flow.timeout' } },
+    ])
+  })
+
   test('a failed flow goes on from where it failed, and pays again', async () => {
     const w = new FlowsHarness(store)
     const hour = limit('hour', { rate: 3, per: '1h', burst: 3 })

@@ -65,7 +65,7 @@ describe.each(STORES)('a machine on $name', (store) => {
     expect(bucket?.available).toBe(1)
   })
 
-  test('a step of which nothing is said needs no budget, whatever the step before it needed', async () => {
+  test('a step without limits of its own needs no budget, also after one that has some', async () => {
     const w = new FlowsHarness(store)
     const slow = limit('slow', { rate: 1, per: '1h' })
     const log = machine('log', {

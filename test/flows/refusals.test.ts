@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { input } from '../../src/exports/index.ts'
 import { child, type Child, machine, workflow } from '../../src/exports/flows.ts'
+import { MAX_UNREAD_SIGNALS } from '../../src/jobs/workflow.ts'
 import { FlowsHarness, STORES } from './flows-harness.ts'
 
 const numbered = input<{ n: number }>()
@@ -73,6 +74,40 @@ describe.each(STORES)('the refusals of flows on $name', (store) => {
     await w.clock.advance('1s')
     for (const flow of flows)
       await expect(flow.result({ timeout: 0 })).rejects.toMatchObject({ reason: 'option.invalid' })
+  })
+
+  test('a caller that waits too short a time for a result learns it, and the flow continues', async () => {
+    const w = new FlowsHarness(store)
+    const slow = workflow('slow', numbered, { run: (_input, flow) => flow.sleep('s', '4s') })
+    await w.start({ workflows: [slow] })
+    const flow = await slow.start({ n: 1 })
+    const early = flow.result({ timeout: '1s' }).catch((error: unknown) => error)
+    await w.clock.advance('1s')
+    expect(await early).toMatchObject({
+      code: 'flow.result.timeout',
+      message: expect.stringContaining(`The flow ${flow.id}`) as string,
+      cause: { code: 'job.result.timeout' },
+    })
+    await w.clock.advance('4s')
+    expect(await flow.result()).toBeUndefined()
+  })
+
+  // The store holds the bound, and its suite fills the inbox on every store.
+  test.runIf(store.name === 'sqlite')('a full inbox refuses a signal by name', async () => {
+    const w = new FlowsHarness(store)
+    const idle = workflow('idle', numbered, {
+      signals: { go: input<number>() },
+      run: (_input, flow) => flow.sleep('s', '1h'),
+    })
+    const engine = await w.start({ workflows: [idle] })
+    const flow = await idle.start({ n: 1 })
+    await Promise.all(Array.from({ length: MAX_UNREAD_SIGNALS }, (_, n) => idle.signal(flow.id, 'go', n)))
+    const full = {
+      code: 'flow.inbox_full',
+      message: `The flow ${flow.id} has 10,000 unread signals. The signal go was not stored.`,
+    }
+    await expect(idle.signal(flow.id, 'go', 0)).rejects.toMatchObject(full)
+    await expect(engine.flows.signal(flow.id, 'go', 0)).rejects.toMatchObject(full)
   })
 
   test('a flow whose code never ends fails by its timeout, and can be tried again', async () => {

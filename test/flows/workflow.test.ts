@@ -152,7 +152,7 @@ describe.each(STORES)('the steps of a workflow on $name', (store) => {
     expect(await flow.result()).toEqual([3, 3])
   })
 
-  test('an error that allows no retry, and one that nobody catches, fail the flow with its code', async () => {
+  test('an error that allows no retry, and one that the body does not catch, fail the flow with its code', async () => {
     const w = new FlowsHarness(store)
     const final = workflow('final', numbered, {
       run: (_input, flow) =>
@@ -721,7 +721,7 @@ describe.each(STORES)('what a workflow waits for on $name', (store) => {
   })
 })
 
-describe.each(STORES)('a workflow that is entered always anew on $name', (store) => {
+describe.each(STORES)('a workflow that is entered again at every step on $name', (store) => {
   test('suspends at every step, and ends as it would otherwise', async () => {
     const w = new FlowsHarness(store, { enterAlways: true })
     let entries = 0

@@ -63,6 +63,7 @@ describe('tokens', () => {
     [{ token: 'admin-0123456789', scopes: ['admin'], tenant: '*', queue: ['mail'] }],
     [{ token: 'admin-0123456789', scopes: ['admin'], tenant: '*', queues: [] }],
     [{ token: 'admin-0123456789', scopes: ['admin'], tenant: '*', expiresAt: 'tomorrow' }],
+    [{ token: 'admin-0123456789', scopes: ['admin'], tenant: '*', expiresAt: '2030-02-31T00:00:00Z' }],
     [{ hash: 'sha256:12', scopes: ['admin'], tenant: '*' }],
     [{ scopes: ['admin'], tenant: '*' }],
   ])('%j is no token, and the refusal does not show it', async (token) => {

@@ -195,6 +195,11 @@ describe.each(stores)('flows over HTTP on $name', (store) => {
       [`${AT}/${id}/signals/open`, { payload: null, once: '' }, 400, 'invalid_request'],
       [`${AT}/${id}/retry`, { form: 'first' }, 400, 'invalid_request'],
       [`${AT}/${id}/cancel`, { why: 'so' }, 400, 'invalid_request'],
+      // A query that would do nothing.
+      ['/flows/v1/gate?delay=PT1H', { input: { n: 1 } }, 400, 'invalid_request'],
+      [`${AT}/${id}/signals/open?once=1`, { payload: null }, 400, 'invalid_request'],
+      [`${AT}/${id}/retry?from=first`, {}, 400, 'invalid_request'],
+      [`${AT}/${id}/cancel?why=so`, {}, 400, 'invalid_request'],
       [`${AT}/${UNKNOWN}/cancel`, {}, 404, 'not_found'],
       [`${AT}/${UNKNOWN}/retry`, {}, 404, 'not_found'],
       [`${AT}/${UNKNOWN}/signals/open`, { payload: null }, 404, 'not_found'],
@@ -209,7 +214,8 @@ describe.each(stores)('flows over HTTP on $name', (store) => {
       expect((await d.get(path)).status).toBe(404)
     for (const query of ['state=done', 'cursor=x', 'limit=0', 'stat=failed', 'workflows=a'])
       expect([query, (await d.get(`${AT}?${query}`)).status]).toEqual([query, 400])
-    await d.post(`${AT}/${id}/signals/open`, { payload: null })
+    // A payload that is left out is null.
+    expect(await d.post(`${AT}/${id}/signals/open`, {})).toMatchObject({ status: 200, body: { duplicate: false } })
     await d.clock.advance('1s')
     expect(await d.post(`${AT}/${id}/signals/open`, { payload: null })).toMatchObject({ status: 409 })
     expect((await d.get(AT)).body['flows']).toHaveLength(1)

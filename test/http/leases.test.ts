@@ -47,7 +47,7 @@ describe('who may settle a run', () => {
 })
 
 describe('how long a job is a worker’s', () => {
-  test('half an hour, when nobody says otherwise, also over a restart of the server', async () => {
+  test('half an hour by default, also over a restart of the server', async () => {
     const store = storeFile()
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
     const first = await HttpHarness.open({ engine: { store }, clock })
@@ -73,7 +73,7 @@ describe('how long a job is a worker’s', () => {
     expect((await second.ack(id, { worker_id: 'a', attempt: 1 })).body).toMatchObject({ state: 'completed' })
   })
 
-  test('as the job says, before what the fetch says; a heartbeat begins it anew, and progress does too', async () => {
+  test('as the job says, before the fetch; a heartbeat and progress begin it again', async () => {
     const d = await HttpHarness.open()
     const id = await d.push({ visibility_timeout_ms: 2000 })
     await d.fetch({ visibility_timeout_ms: 60_000 })

@@ -77,6 +77,17 @@ describe('a server', () => {
   })
 })
 
+test('a server at a port that is taken says so, and what to change', async () => {
+  const { harness, listening } = await open()
+  const port = Number(new URL(listening.url).port)
+  await expect(listen(harness.app, { port, host: '127.0.0.1' })).rejects.toMatchObject({
+    code: 'server.listen',
+    message: expect.stringMatching(
+      /^Cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE.* Choose another --port\.$/,
+    ) as string,
+  })
+})
+
 describe('over a socket', () => {
   /** Sends a request in pieces, and reads to the end of the connection. */
   async function exchange(listening: Listening, ...pieces: (string | Buffer)[]): Promise<string> {
@@ -142,7 +153,7 @@ describe('over a socket', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 200 [^]*content-length: \d\d+\r\n[^]*\r\n\r\n$/i)
   })
 
-  test('a server that stops hangs up on those it has answered, and waits for nobody', async () => {
+  test('a server that stops hangs up on clients that it has answered, and waits for none', async () => {
     const { harness, listening } = await open()
     const idle = await connect(listening)
     idle.write('GET /ojs/v1/health HTTP/1.1\r\nHost: x\r\n\r\n')

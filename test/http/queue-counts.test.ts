@@ -15,7 +15,7 @@ async function waiting(counts: QueueCounts): Promise<number | undefined> {
   return (await counts.of('q')).find(({ state }) => state === 'available')?.jobs
 }
 
-test('a count that was quick is made anew each time', async () => {
+test('a count that was quick is repeated each time', async () => {
   const harness = await HttpHarness.open()
   const counts = new QueueCounts(remoteOf(harness.sluice), movingBy(harness.clock, 4000))
   await harness.push()
@@ -24,7 +24,7 @@ test('a count that was quick is made anew each time', async () => {
   expect(await waiting(counts)).toBe(2)
 })
 
-test('one that took long is told again for nine times as long, and then made anew', async () => {
+test('one that took long is kept for nine times as long, and then repeated', async () => {
   const harness = await HttpHarness.open()
   const counts = new QueueCounts(remoteOf(harness.sluice), movingBy(harness.clock, 100_000))
   await harness.push()
@@ -34,7 +34,7 @@ test('one that took long is told again for nine times as long, and then made ane
   expect(await waiting(counts)).toBe(2)
 })
 
-test('every count is made anew where none may be kept', async () => {
+test('every count is repeated where none may be kept', async () => {
   const harness = await HttpHarness.open()
   const counts = new QueueCounts(remoteOf(harness.sluice), movingBy(harness.clock, 100_000), 0)
   for (const jobs of [1, 2]) {

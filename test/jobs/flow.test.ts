@@ -36,7 +36,7 @@ describe('the state of a flow', () => {
     )
   })
 
-  test('exactly one of success and failure is called, and complete with either; nobody for a flow that was cancelled', () => {
+  test('exactly one of success and failure is called, and complete with either; none for a cancelled flow', () => {
     expect(callbacksDue('completed')).toEqual(['success', 'complete'])
     expect(callbacksDue('failed')).toEqual(['failure', 'complete'])
     expect(callbacksDue('cancelled')).toEqual([])

@@ -12,7 +12,7 @@ test('buckets stand in lane order by limit, then by key', () => {
   expect(inLaneOrder(given).map(({ limit, key }) => limit + key)).toEqual(['ax', 'ay', 'b'])
 })
 
-test('keys are in the order of their UTF-8 bytes, whatever planes their characters are of', () => {
+test('keys are in the order of their UTF-8 bytes, for characters of all planes', () => {
   const keys = [
     '',
     'a',

@@ -116,7 +116,7 @@ describe('RateLimited.from', () => {
     })
   })
 
-  test('is told nothing by headers that cannot be read, whoever might have sent them', () => {
+  test('learns nothing from unreadable headers of any source', () => {
     const told = ['NaN', '', '-', '[object Object]'].map(
       (said) => RateLimited.from({ headers: { get: () => said } }).retryAfter.kind,
     )

@@ -63,6 +63,15 @@ describe('validate', () => {
       ),
     ).rejects.toMatchObject({ code: 'input.invalid', cause })
   })
+
+  test('reports a schema that answers neither a value nor issues', async () => {
+    const make = (answer: unknown): Schema => ({
+      '~standard': { version: 1, vendor: 'test', validate: () => answer as never },
+    })
+    for (const answer of [undefined, null, 5, true, {}])
+      expect(() => validate(make(answer), 1, 'x')).toThrow(refusal(/its schema answered .*Expected \{ value \}/))
+    await expect(validate(make(Promise.resolve(undefined)), 1, 'x')).rejects.toEqual(refusal(/answered undefined/))
+  })
 })
 
 test('input() lets everything through and carries the type', () => {

@@ -22,7 +22,7 @@ describe('the offset of a server’s clock', () => {
     expect(offset.leastUs).toBeLessThanOrEqual(AHEAD_US)
   })
 
-  it('begins anew when the server’s clock was set', () => {
+  it('begins again when the server’s clock was set', () => {
     const offset = new ClockOffset()
     offset.note(0, 1000, AHEAD_US + 500)
     for (const setUs of [60_000_000, -60_000_000]) {

@@ -58,6 +58,28 @@ afterEach(async () => {
 })
 
 describe('acquire', () => {
+  it('takes from the bucket of each call, whichever key and weight the calls before it named', async () => {
+    const { limiter } = harness()
+    const api = limit('api', { rate: 10, per: '1s' })
+    limiter.define([api])
+    for (const use of [api.key('a'), api.key('a'), api.key('b'), api.key('a', { weight: 3 }), api.key('a'), api])
+      await limiter.acquire([use])
+    const left = await Promise.all([api.key('a'), api.key('b'), api].map((use) => limiter.inspect(use)))
+    expect(left.map(({ available }) => available)).toEqual([4, 9, 9])
+  })
+
+  it('rejects what is no use, and never throws', async () => {
+    const { limiter } = harness()
+    await limiter.acquire([outbound])
+    for (const uses of [[null], [undefined], [], null])
+      await expect(limiter.acquire(uses as never)).rejects.toMatchObject({ code: 'option.invalid' })
+    await expect(limiter.acquire([outbound], { priority: 1000 })).rejects.toMatchObject({ code: 'priority.invalid' })
+    await expect(limiter.acquire([outbound], { wiat: false } as never)).rejects.toMatchObject({
+      code: 'option.invalid',
+    })
+    await expect(limiter.acquire([limit('other', '1/s')])).rejects.toMatchObject({ code: 'limit.unknown' })
+  })
+
   it('waits until the exact instant of its start', async () => {
     const { clock, limiter, ms } = harness()
     const starts: number[] = []
@@ -91,7 +113,7 @@ describe('acquire', () => {
     await held.release()
   })
 
-  it('goes by priority, then first come', async () => {
+  it('starts calls by priority, then in the order of their arrival', async () => {
     const { clock, limiter } = harness()
     await limiter.acquire([crm])
     const order: string[] = []
@@ -236,6 +258,8 @@ describe('an override as text', () => {
     expect((await limiter.inspect(window)).policy.rule).toMatchObject({ kind: 'sliding', max: 30 })
     await expect(limiter.override(crm, '20/x')).rejects.toThrow('at character 4')
     await expect(limiter.override(null as never, '20/s')).rejects.toMatchObject({ code: 'option.invalid' })
+    const until = new Date('2300-01-01')
+    await expect(limiter.override(crm, '20/s', { until })).rejects.toThrow('Expected a time before 2200-01-01.')
   })
 })
 
@@ -369,7 +393,160 @@ describe('fetch', () => {
   })
 })
 
+describe('listeners', () => {
+  it('that throw reach no call, and others still hear', async () => {
+    const { limiter } = harness()
+    const heard: string[] = []
+    limiter.on('rate_limit.dynamic_adjusted', () => {
+      throw new Error('of a listener')
+    })
+    const rejects: unknown = async () => Promise.reject(new Error('of a listener'))
+    limiter.on('rate_limit.dynamic_adjusted', rejects as () => void)
+    limiter.on('rate_limit.dynamic_adjusted', ({ limit: name }) => heard.push(name))
+    await limiter.penalize(crm, '1s')
+    const refusal = new RateLimited({ retryAfter: '2s' })
+    const run = limiter.run([outbound], () => {
+      throw refusal
+    })
+    await expect(run).rejects.toBe(refusal)
+    expect(heard).toEqual(['crm', 'outbound'])
+  })
+
+  it('end apart, and once', async () => {
+    const { limiter } = harness()
+    let heard = 0
+    const listener = (): unknown => heard++
+    const ends = [1, 2].map(() => limiter.on('rate_limit.dynamic_adjusted', listener))
+    ends[0]?.()
+    ends[0]?.()
+    await limiter.penalize(crm, '1s')
+    expect(heard).toBe(1)
+  })
+
+  it('of an unknown event, or that are none, are refused', () => {
+    const { limiter } = harness()
+    const on = limiter.on.bind(limiter) as (...args: unknown[]) => unknown
+    const refused: unknown = expect.objectContaining({ code: 'option.invalid' })
+    expect(() => on('rate_limit.backend_donw', () => 0)).toThrow(refused)
+    expect(() => on('toString', () => 0)).toThrow(refused)
+    expect(() => on('rate_limit.backend_down')).toThrow(refused)
+  })
+})
+
+describe('a wrong argument', () => {
+  it('is refused, and takes nothing', async () => {
+    const { limiter } = harness()
+    const any = limiter as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>
+    const refused = { code: 'option.invalid' }
+    await expect(any['acquire']?.([crm], { signal: 'now' })).rejects.toMatchObject(refused)
+    await expect(any['run']?.([slots], 'work')).rejects.toMatchObject(refused)
+    await expect(any['confirm']?.(undefined)).rejects.toMatchObject(refused)
+    await expect(any['cancel']?.(7)).rejects.toMatchObject(refused)
+    expect(await limiter.confirm('a\0b')).toEqual({ kind: 'gone' })
+    expect(await limiter.cancel('\ud800')).toBe(false)
+    expect(() => limiter.fetch({ uses: () => [], fetch: 'x' as never })).toThrow(expect.objectContaining(refused))
+    const unlisted = limiter.fetch({ uses: (() => undefined) as never, fetch: async () => new Response() })
+    await expect(unlisted('http://localhost/')).rejects.toMatchObject(refused)
+    await expect(limiter.run([crm], (ctx) => ctx.observe(null as never))).rejects.toMatchObject(refused)
+    expect(() => harness({ failMode: [] as never })).toThrow(expect.objectContaining(refused))
+    expect(await limiter.inspect(slots)).toMatchObject({ active: 0 })
+  })
+
+  it('a permit starts one run: released or used, it is refused', async () => {
+    const { limiter } = harness()
+    const permit = await limiter.acquire([crm])
+    expect(await limiter.run([crm], () => 'ran', { permit })).toBe('ran')
+    const again = (): Promise<string> => limiter.run([crm], () => 'ran', { permit })
+    await expect(again()).rejects.toMatchObject({ code: 'option.invalid' })
+    const released = await limiter.acquire([outbound])
+    await released.release()
+    const late = limiter.run([outbound], () => 'ran', { permit: released })
+    await expect(late).rejects.toMatchObject({ code: 'option.invalid' })
+  })
+})
+
+describe('a refusal', () => {
+  it('closes the bucket that the caller lists first, whatever the names', async () => {
+    const { limiter } = harness()
+    const work = (): never => {
+      throw new RateLimited({ retryAfter: '5s' })
+    }
+    await limiter.run([outbound, crm.key('acme'), crm.key('birch')], work).catch(() => undefined)
+    expect((await limiter.inspect(outbound)).closedUntil).not.toBeNull()
+    expect((await limiter.inspect(crm.key('acme'))).closedUntil).toBeNull()
+    await limiter.run([slots, crm.key('c'), crm.key('d')].reverse(), work).catch(() => undefined)
+    expect((await limiter.inspect(crm.key('c'))).closedUntil).toBeNull()
+    expect((await limiter.inspect(crm.key('d'))).closedUntil).not.toBeNull()
+  })
+
+  it('gets to the caller although the backend cannot be reached', async () => {
+    const clock = createManualClock()
+    const { seen, backend } = watched(clock)
+    const { limiter } = harness({ backend, clock, failMode: 'open' })
+    const permit = await limiter.acquire([outbound])
+    seen.isDown = true
+    const refusal = new RateLimited({ retryAfter: '5s' })
+    const told = limiter.run([outbound], () => Promise.reject(refusal), { permit }).catch((error: unknown) => error)
+    await clock.advance('1s')
+    expect(await told).toBe(refusal)
+    const sent = limiter.fetch({ uses: () => [outbound], fetch: async () => new Response('', { status: 429 }) })
+    const answer = sent('http://localhost/')
+    await clock.advance('1s')
+    expect((await answer).status).toBe(429)
+    seen.isDown = false
+  })
+})
+
 describe('a backend that cannot be reached', () => {
+  it.each([
+    ['no answers', undefined],
+    ['too few answers', []],
+    ['answers of no kind', [{}]],
+    ['a wait that is no number', [{ kind: 'denied', by: { limit: 'crm', key: '' }, retryAfterUs: Number.NaN }]],
+  ])('gives %s: it counts as down, and calls wait without asking again at once', async (_, nonsense) => {
+    const clock = createManualClock()
+    const { seen, memory, backend } = watched(clock)
+    let asked = 0
+    let isWell = false
+    const acquire: LimitBackend['acquire'] = async (requests) => {
+      asked++
+      return isWell ? memory.acquire(requests) : (nonsense as never)
+    }
+    const { limiter } = harness({ backend: { ...backend, acquire }, clock })
+    const call = limiter.acquire([crm])
+    await clock.advance('1s')
+    expect(asked).toBeLessThan(20)
+    isWell = true
+    await clock.advance('1s')
+    await (await call).release()
+    expect(seen.isDown).toBe(false)
+  })
+
+  it.each(['is late is used: nothing is asked twice', 'finds no caller any more goes back'])(
+    'an answer that %s',
+    async (which) => {
+      const isUsed = which.startsWith('is late')
+      const { seen, memory, backend } = watched(createManualClock())
+      const common = limit('common', { rate: 20, per: '365d', burst: 20 })
+      const isDown = Promise.withResolvers<void>()
+      const acquire: LimitBackend['acquire'] = async (requests) => {
+        seen.acquires++
+        const answers = await memory.acquire(requests)
+        await (isUsed ? new Promise((resolve) => setTimeout(resolve, 300)) : isDown.promise)
+        return answers
+      }
+      const limiter = createLimiter({ backend: { ...backend, acquire }, limits: [common, slots] })
+      limiters.push(limiter)
+      limiter.on('rate_limit.backend_down', () => isDown.resolve())
+      const call = limiter.acquire([common, slots], { wait: false })
+      if (isUsed) await call
+      else await expect(call).rejects.toBeInstanceOf(RateLimitRejected)
+      expect(seen.acquires).toBe(1)
+      await expect.poll(() => limiter.inspect(common)).toMatchObject({ available: isUsed ? 19 : 20 })
+      await expect.poll(() => limiter.inspect(slots)).toMatchObject({ active: isUsed ? 1 : 0 })
+    },
+  )
+
   it('closed: calls wait, and go on when it is back; both are told once', async () => {
     const clock = createManualClock()
     const { backend, seen } = watched(clock)

@@ -53,7 +53,7 @@ describe('who may do what', () => {
     expect(await put({ Authorization: 'Bearer of-the-application' })).toBe(200)
   })
 
-  test('an authorize that throws or answers nonsense lets nobody in', async () => {
+  test('an authorize that throws or answers nonsense lets no caller in', async () => {
     const m = await MonitorHarness.open({ tasks: [sync] })
     for (const authorize of [
       () => 'admin',

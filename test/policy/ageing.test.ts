@@ -35,7 +35,7 @@ describe('ageing', () => {
     expect(stepsAt(slow, EPOCH_US - 900 * SECOND)).toBe(8)
   })
 
-  test('lifts nobody past those who may use a reserve that he may not, and keeps the steps readable', () => {
+  test('lifts no job past those that may use a reserve that it may not, and keeps the steps readable', () => {
     fc.assert(
       fc.property(priorities, priorities, fc.nat({ max: 1e9 }), fc.nat({ max: 1e9 }), priorities, (p, q, a, b, at) => {
         const reached = (priority: number): number | null => (priority >= at ? at : null)

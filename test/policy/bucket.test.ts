@@ -150,7 +150,7 @@ describe('every rule', () => {
     )
   })
 
-  test('a bucket nobody has used is cold, and after its own period it is cold again', () => {
+  test('an unused bucket is cold, and a used one is cold again after its own period', () => {
     const policies: LimitPolicy[] = [
       policyOf(rate(5, SECOND)),
       policyOf({ kind: 'sliding', max: 5, periodUs: SECOND }),

@@ -103,6 +103,7 @@ describe('a replay', () => {
     ['no time', '1/s', [{}], 'option.invalid', 'at is invalid'],
     ['a time that is none', '1/s', [{ at: 'yesterday' }], 'option.invalid', 'at is invalid'],
     ['a text without a zone', '1/s', [{ at: '2030-01-31T12:00:00' }], 'option.invalid', 'at is invalid'],
+    ['a day that is none', '1/s', [{ at: '2030-02-31T12:00:00Z' }], 'option.invalid', 'at is invalid'],
     ['a time far off', '1/s', [{ at: 1e308 }], 'option.invalid', 'at is invalid'],
     ['NaN', '1/s', [{ at: Number.NaN }], 'option.invalid', 'at is invalid'],
     ['a date that is none', '1/s', [{ at: new Date('x') }], 'option.invalid', 'at is invalid'],

@@ -182,7 +182,7 @@ describe('sifting a lane', () => {
     )
   })
 
-  test('takes nobody out below a headroom who could start in time, and where that is certain everybody who could not', () => {
+  test('below a headroom takes out no job that could start in time, and every job that certainly could not', () => {
     assert(
       property(KEEPING, ([given, units, urgent, others, maxWait, portion]) => {
         const most = 'max' in given ? given.max : given.burst

@@ -312,7 +312,7 @@ describe('a timeline', () => {
     ...more,
   })
 
-  test('of a limit that nobody has defined admits nothing and changes no state', () => {
+  test('of an undefined limit admits nothing and changes no state', () => {
     const none = new Timeline([])
     expect(none.at(KEY)).toEqual({ policy: null, unpaused: null, revision: 0 })
     expect(none.carry(KEY, null, 0, EPOCH_US)).toBeNull()

@@ -180,7 +180,7 @@ describe('the simulator notices', () => {
     expect(broken).not.toBeNull()
   })
 
-  it('jobs of dead workers that nobody takes back', async () => {
+  it('jobs of dead workers that no process takes back', async () => {
     const broken = await firstBroken((store) => altered(store, { recover: () => Promise.resolve([]) }), 22)
     expect(broken).toContain('still active')
   })

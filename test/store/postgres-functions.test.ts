@@ -271,7 +271,7 @@ async function useFlows(store: PostgresStore, claim: ClaimCall, settle: SettleCa
   await store.cancel((await store.list({ task: 'n0' }))[0]!.id)
 }
 
-/** A workflow flow that gives permits back as it goes on, is parked, is woken by a signal, and writes a step. */
+/** A workflow flow that gives permits back as it goes on, is parked, is woken by a signal and by an end, and writes a step. */
 async function useWorkflows(store: PostgresStore, claim: ClaimCall, settle: SettleCall): Promise<void> {
   const main = job('w', ['c:w'])
   const flowOf = { kind: 'workflow', name: 'w', key: null, onConflict: 'join', step: null, delayUs: null } as const
@@ -285,6 +285,12 @@ async function useWorkflows(store: PostgresStore, claim: ClaimCall, settle: Sett
   const woken = (await claim()).jobs.find(({ task }) => task === 'w')
   const stay = { ...rest, steps: [record('x')], keepPermits: false, then: { kind: 'stay' } } as const
   await settle(woken, { kind: 'next', id: main.id, moves: 2, move: stay })
+  const spawn = [{ job: job('side'), step: 'side', item: null, attempt: 0, delayUs: null }]
+  const steps = [record('side', { state: 'open' })]
+  const wait = { ...rest, steps, spawn, keepPermits: false, then: park({ ends: 'all' }) }
+  await settle(woken, { kind: 'next', id: main.id, moves: 2, move: wait })
+  const side = (await claim()).jobs.find(({ task }) => task === 'side')
+  await settle(side, { kind: 'complete', result: 'null' })
   await store.cancelFlow(main.id)
 }
 

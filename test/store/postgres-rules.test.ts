@@ -344,7 +344,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       expect(sieve[2]).toBe(400)
     })
 
-    test('what is put off while somebody holds one of the jobs keeps nobody waiting', async () => {
+    test('jobs that are rescheduled while another transaction holds one of them delay no other claim', async () => {
       await define({ r: { rate: 1, per: '1h', burst: 1, onLimit: 'reschedule' } })
       await store.enqueue(jobs('a', ['r'], 4))
       const holder = await admin.connect()
@@ -473,7 +473,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       expect(names(await claim(100, store, 'q', second))).toEqual(['a4'])
     })
 
-    test('nobody pays for it who has no such limit, and who has one goes by two round trips', async () => {
+    test('costs nothing without such a limit, and two round trips with one', async () => {
       const look = async (): Promise<string[]> => {
         await claim(0)
         pool.queries.length = 0

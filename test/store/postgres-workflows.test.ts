@@ -45,6 +45,14 @@ function losesAnswerTo(...texts: readonly string[]): void {
   }
 }
 
+/** The statements of some work, without those of claims and notifications. */
+async function statementsOf(work: () => Promise<unknown>): Promise<number> {
+  const { queries } = pools[0] as WatchedPool
+  const before = queries.length
+  await work()
+  return queries.slice(before).filter((sql) => !/notify|set_config/.test(sql)).length
+}
+
 withPostgres('workflow flows', () => {
   beforeEach(async () => {
     schema = `sluice_workflows_${process.pid}_${count++}`
@@ -111,6 +119,39 @@ withPostgres('workflow flows', () => {
     await w.next('a', { consumed: [signals[0]!.seq] })
     expect((await w.signal('a', 's')).kind).toBe('stored')
     expect((await w.signal('a', 's')).kind).toBe('full')
+  })
+
+  test('a flow with a key is started in one statement, and in two where its key is taken; a signal takes one', async () => {
+    await w.begin('first', { key: 'k0' })
+    expect(await statementsOf(() => w.begin('a', { key: 'k' }, 'order'))).toBe(1)
+    expect(await statementsOf(() => w.begin('b', { key: 'k' }, 'order'))).toBe(2)
+    const flows = [w.newFlow('order', { key: 'l' }), w.newFlow('order'), w.newFlow('order', { key: 'm' })]
+    let answers: readonly { readonly kind: string }[] = []
+    expect(await statementsOf(async () => (answers = await w.base.store.startWorkflows(flows)))).toBe(1)
+    expect(answers.map(({ kind }) => kind)).toEqual(['created', 'created', 'created'])
+    for (const once of [null, 'e', 'e']) expect(await statementsOf(() => w.signal('a', 's', '1', once))).toBe(1)
+    const some = [w.newFlow('order', { key: 'n' }), w.newFlow('order', { key: 'm' })]
+    expect((await w.base.store.startWorkflows(some)).map(({ kind }) => kind)).toEqual(['created', 'duplicate'])
+  })
+
+  test.each([
+    ['COMMIT', 'duplicate'],
+    ['ROLLBACK', 'created'],
+  ])('a start waits for one that stores its key at that moment: after its %s it is %s', async (end, kind) => {
+    const other = await admin.connect()
+    try {
+      await other.query('BEGIN')
+      await w.base.store.startWorkflows([w.newFlow('order', { key: 'k' })], other)
+      const starting = w.begin('a', { key: 'k' }, 'order')
+      const waits = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1`
+      await expect
+        .poll(async () => (await admin.query(waits, [`%"${schema}".start_workflows%`])).rowCount, { interval: 10 })
+        .toBe(1)
+      await other.query(end)
+      expect(await starting).toMatchObject({ kind })
+    } finally {
+      other.release()
+    }
   })
 
   describe('answers that are lost', () => {
@@ -213,14 +254,6 @@ withPostgres('workflow flows', () => {
   })
 
   describe('a flow that is alone', () => {
-    /** The statements of some work, without those of claims and notifications. */
-    async function statementsOf(work: () => Promise<unknown>): Promise<number> {
-      const { queries } = pools[0] as WatchedPool
-      const before = queries.length
-      await work()
-      return queries.slice(before).filter((sql) => !/notify|set_config/.test(sql)).length
-    }
-
     test('writes a step in one statement, and its end with that of its job in another', async () => {
       await w.begin('a')
       await w.start()

@@ -129,7 +129,7 @@ describe('traces', () => {
     ])
   })
 
-  test('after it is taken off nothing is traced, and what jobs carry harms nobody', async () => {
+  test('after it is taken off nothing is traced, and stored trace contexts do no harm', async () => {
     const { clock, start } = createEngineHarness()
     const work = task('work.item', input<object>(), { run: () => 'done' })
     const engine = await start({ tasks: [work] })

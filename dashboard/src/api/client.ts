@@ -41,7 +41,7 @@ export function requestHeaders(): Record<string, string> {
 
 type Verb = 'get' | 'post' | 'put' | 'patch' | 'delete'
 
-/** What an operation takes: the names in its path, its query and its body. */
+/** The parameters of an operation: the names in its path, its query and its body. */
 type Given<Operation> = (Operation extends { readonly parameters: { readonly path: infer P } }
   ? { readonly params: P }
   : { readonly params?: undefined }) &

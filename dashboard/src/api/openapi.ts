@@ -21,7 +21,7 @@ export interface paths {
         readonly get: operations["monitorLimit"];
     };
     readonly "/limits/{name}/keys": {
-        /** List the budgets of a limit by key. Orders by used budget and by next start look at the 1,000 keys with the most waiting jobs. */
+        /** List the budgets of a limit by key. The order by waiting jobs has the 2,000 longest wait lists, and the order by used budget 1,000 keys. */
         readonly get: operations["monitorLimitKeys"];
     };
     readonly "/limits/{name}/keys/{key}": {
@@ -710,7 +710,7 @@ export interface operations {
             };
         };
         readonly responses: {
-            /** @description List the budgets of a limit by key. Orders by used budget and by next start look at the 1,000 keys with the most waiting jobs. */
+            /** @description List the budgets of a limit by key. The order by waiting jobs has the 2,000 longest wait lists, and the order by used budget 1,000 keys. */
             readonly 200: {
                 content: {
                     readonly "application/json": {

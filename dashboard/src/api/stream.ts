@@ -71,7 +71,7 @@ export async function follow(queries: QueryClient, signal: AbortSignal): Promise
         continue
       }
       if (!response.ok || response.body === null) throw new Error(`The stream was answered ${response.status}.`)
-      // What changed while no stream was open is asked again, whether or not the server can tell.
+      // The page asks again for all that may have changed while no stream was open.
       if (connection.state === 'lost') void queries.invalidateQueries()
       set({ state: 'live' })
       tries = 0

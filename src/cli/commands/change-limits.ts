@@ -1,6 +1,8 @@
 import { userInfo } from 'node:os'
 import type { Command } from 'commander'
 import type { Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { parseInstant } from '../../base/instant.ts'
 import type { LimitsApi } from '../../engine/api/limits.ts'
 import { addStoreOptions, showChange, type ViewFlags } from '../view.ts'
 import { printable } from '../words.ts'
@@ -78,6 +80,8 @@ function make(
   return showChange(flags, async (store) => {
     const { LimitsApi } = await import('../../engine/api/limits.ts')
     const { readingParts } = await import('../reading-parts.ts')
+    if (flags.key === '')
+      throw new SluiceError('cli.usage', '--key is empty. Name the key, or leave --key out for all keys of the limit.')
     const remark = { by: flags.by ?? userInfo().username, ...(flags.reason !== undefined && { reason: flags.reason }) }
     const changed = (await act(new LimitsApi(readingParts(store)), flags, remark)) !== false
     if (!changed) process.exitCode = 1
@@ -94,7 +98,13 @@ function untilOf({ until }: ChangeFlags): { readonly until?: Date | Duration } {
   return until === undefined ? {} : { until: timeOf(until) }
 }
 
-/** A time in ISO 8601 begins with a year, a duration never does. */
+/** A time in ISO 8601 begins with a year, a duration never does. @throws {SluiceError} `cli.usage` */
 function timeOf(text: string): Date | Duration {
-  return /^\d{4}-/.test(text) ? new Date(text) : (text as Duration)
+  if (!/^\d{4}-/.test(text)) return text as Duration
+  const ms = parseInstant(text)
+  if (!Number.isNaN(ms)) return new Date(ms)
+  throw new SluiceError(
+    'cli.usage',
+    `The time ${JSON.stringify(text)} is invalid. Expected one with its zone, as 2030-01-31T12:00:00Z, or a time from now, as 10m.`,
+  )
 }

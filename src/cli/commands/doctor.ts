@@ -1,3 +1,4 @@
+import { waitLists } from '../../engine/api/wait-lists.ts'
 import type { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { addTally, type Tally } from '../../jobs/tally.ts'
@@ -56,7 +57,7 @@ async function factsOf(store: Store): Promise<Facts> {
     diagnosis: await store.diagnose(),
     queues: await new QueuesApi(readingParts(store)).list(),
     claims,
-    throttled: (await store.throttled(WAIT_LISTS)).rows,
+    throttled: (await waitLists(store, WAIT_LISTS)).rows,
     limits: (await store.limits()).map(({ name }) => name),
     unreadable: (await store.unreadable()).map(({ kind, name }) => `the ${kind} ${name}`),
   }

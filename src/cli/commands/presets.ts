@@ -58,7 +58,7 @@ function onePreset(presets: readonly AnyPreset[], name: string): View {
     const names = presets.map(({ about }) => about.name)
     throw new SluiceError(
       'cli.usage',
-      `There is no preset ${JSON.stringify(name.slice(0, 60))}; ${didYouMean(name, names)}sluice presets lists all.`,
+      `There is no preset ${JSON.stringify(name.slice(0, 60))}${didYouMean(name, names)}sluice presets lists all.`,
     )
   }
   const { about, plans, counted } = found

@@ -19,17 +19,23 @@ export interface PartnerLimits {
   readonly plans: Readonly<Record<Plan, Limit>>
 }
 
+/** The name of the server that keeps the budgets outside the demo's store. */
+export const SHARED = 'shared'
+
 /**
  * Declares the partner's budgets.
  * @param guard by how much the way to the partner may vary.
+ * @param isShared a server keeps them, and not the demo's store.
  */
-export function partnerLimits(guard: Duration): PartnerLimits {
+export function partnerLimits(guard: Duration, isShared: boolean): PartnerLimits {
+  const declare = (name: string, max: number): Limit =>
+    limit(`partner-${name}`, { window: 'sliding', max, per: PER, guard, ...(isShared && { backend: SHARED }) })
   return {
-    total: limit('partner-total', { window: 'sliding', max: TOTAL_MAX, per: PER, guard }),
+    total: declare('total', TOTAL_MAX),
     plans: {
-      starter: limit('partner-starter', { window: 'sliding', max: PLAN_MAX.starter, per: PER, guard }),
-      growth: limit('partner-growth', { window: 'sliding', max: PLAN_MAX.growth, per: PER, guard }),
-      scale: limit('partner-scale', { window: 'sliding', max: PLAN_MAX.scale, per: PER, guard }),
+      starter: declare('starter', PLAN_MAX.starter),
+      growth: declare('growth', PLAN_MAX.growth),
+      scale: declare('scale', PLAN_MAX.scale),
     },
   }
 }

@@ -15,7 +15,15 @@ import { type Budget, type DemoRecord, type Outage, readJobs } from './record.ts
 import { PER, PLAN_MAX, type Scenario, scenarioOf, type Tenant, TOTAL_MAX } from './scenario.ts'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { ScreenSource } from './screen.ts'
-import { type DemoSummary, checkPromises } from './promises.ts'
+import {
+  budgetsOption,
+  openSharedBudgets,
+  removeSharedBudgets,
+  type SharedBudgets,
+  sharedBudgets,
+  sharedText,
+} from './shared-budgets.ts'
+import { type DemoSummary, checkPromises, LEAST_AT_A_SERVER, LEAST_UTILISATION } from './promises.ts'
 import { startWorker, type WorkerProcess } from './worker-process.ts'
 
 /** Options of the demo. */
@@ -23,6 +31,8 @@ export interface DemoOptions {
   readonly fast: boolean
   /** Kills the worker midway and continues with a new one. */
   readonly kill: boolean
+  /** The address of the server that keeps the budgets; null: the demo's store does. */
+  readonly backend: string | null
   /** Extra window time for jitter on the way to the partner. If it is too short, the partner refuses calls. */
   readonly guard: Duration
   /** Receives what happens, one line each. */
@@ -42,7 +52,8 @@ const URGENT = 50
 
 /**
  * Runs the demo and checks its promises.
- * @throws {SluiceError} `demo.broken` when a worker process ends by itself
+ * @throws {SluiceError} `demo.broken` when a worker process ends by itself; `limiter.backend_down`,
+ * `limiter.url.invalid` for the server of the budgets
  */
 export async function runDemo(options: DemoOptions): Promise<DemoSummary> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-demo-'))
@@ -65,6 +76,7 @@ class DemoRun {
   readonly #url: string
   readonly #scenario: Scenario
   readonly #limits: PartnerLimits
+  readonly #shared: SharedBudgets | null
   readonly #board: Board
   readonly #acknowledged: string[] = []
   readonly #atTheEndMs = new Map<string, number>()
@@ -77,19 +89,22 @@ class DemoRun {
     this.#options = options
     this.#url = url
     this.#scenario = scenarioOf(options)
-    this.#limits = partnerLimits(options.guard)
+    this.#shared = options.backend === null ? null : sharedBudgets(options.backend)
+    this.#limits = partnerLimits(options.guard, this.#shared !== null)
     this.#board = new Board(this.#scenario.tenants, this.#limits, systemClock.monotonicUs())
   }
 
   async run(): Promise<DemoSummary> {
     const { say, show } = this.#options
     const { tenants } = this.#scenario
+    await this.#openBudgets()
     const partner = await this.#startPartner()
     const sync = partnerTask(partner.url, this.#limits)
     const sluice = new Sluice({
       store: this.#url,
       tasks: [sync],
       limits: Object.values(this.#limits.plans),
+      budgets: budgetsOption(this.#shared),
       logger: silentLogger,
     })
     this.#closing.push(() => sluice.stop())
@@ -106,12 +121,21 @@ class DemoRun {
       return { view: this.#board.view(nowUs), elapsedMs: (nowUs - beganUs) / 1000, refused: this.#refused }
     })
     await this.#drain(worker, partner, store, this.#sendUrgent(sync))
-    return checkPromises(await this.#record(store, partner, beganUs), this.#atTheEndMs)
+    const least = this.#shared === null ? LEAST_UTILISATION : LEAST_AT_A_SERVER
+    return checkPromises(await this.#record(store, partner, beganUs), this.#atTheEndMs, least)
   }
 
   /** Ends all that still runs, the latest first. */
   async close(): Promise<void> {
     for (const close of this.#closing.toReversed()) await close()
+  }
+
+  async #openBudgets(): Promise<void> {
+    const shared = this.#shared
+    if (shared === null) return
+    await openSharedBudgets(shared, this.#limits)
+    this.#closing.push(() => removeSharedBudgets(shared))
+    this.#options.say(`the budgets are kept at ${sharedText(shared)}`)
   }
 
   async #startPartner(): Promise<PartnerServer> {
@@ -149,6 +173,7 @@ class DemoRun {
       partnerUrl: partner.url,
       concurrency: SLOTS,
       guardMs: durationMs(this.#options.guard, 'guard'),
+      shared: this.#shared,
     })
     this.#closing.push(() => worker.kill())
     return worker

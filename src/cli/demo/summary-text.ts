@@ -2,7 +2,7 @@ import { PER } from './scenario.ts'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import { inWords } from '../words.ts'
 import type { Paint } from './paint.ts'
-import { type BudgetReport, type DemoSummary, LEAST_UTILISATION } from './promises.ts'
+import type { BudgetReport, DemoSummary } from './promises.ts'
 
 /** Formats the summary as lines of text. */
 export function summaryLines(summary: DemoSummary, paint: Paint): string[] {
@@ -18,7 +18,7 @@ export function summaryLines(summary: DemoSummary, paint: Paint): string[] {
     paint('bold', `${groupDigits(summary.jobs)} jobs of ${tenants.length} tenants in ${summary.seconds.toFixed(1)} s`),
     line(refused === 0, 'refused calls', `${refused} of ${groupDigits(total.calls)}`),
     line(all.every(withinBudget), 'worst window', worstText(total, tenants)),
-    line((lowestUtilisation ?? 0) >= LEAST_UTILISATION, 'budget used', usedText(summary)),
+    line((lowestUtilisation ?? 0) >= summary.leastUtilisation, 'budget used', usedText(summary)),
     line(lost === 0, 'jobs lost', String(lost)),
     line(unexplained === 0, 'double runs', `${unexplained}${kill}`),
     line(urgent.jobs > 0 && urgent.overtakenBy === 0, 'late urgent jobs', urgentText(summary)),
@@ -38,14 +38,14 @@ function worstText(total: BudgetReport, tenants: readonly BudgetReport[]): strin
   return `${over} of ${tenants.length} tenants above their budget in any ${PER}; ${some.join(', ')}; total ${total.worstWindow}/${total.max}`
 }
 
-function usedText({ total, tenants, lowestUtilisation, guardMs }: DemoSummary): string {
+function usedText({ total, tenants, lowestUtilisation, leastUtilisation, guardMs }: DemoSummary): string {
   if (lowestUtilisation === null) return 'not measured'
   const measured = tenants.filter((each) => each.utilisation !== null)
   const least = measured.toSorted((a, b) => (a.utilisation ?? 1) - (b.utilisation ?? 1))[0]
   const percent = (share: number | null): string => (share === null ? 'not measured' : `${(share * 100).toFixed(2)} %`)
   return (
     `while jobs waited: total ${percent(total.utilisation)}, lowest of ${measured.length} tenants ${percent(least?.utilisation ?? null)}` +
-    `${least ? ` (${least.name})` : ''}; at least ${LEAST_UTILISATION * 100} % of max × ${PER} / (${PER} + ${guardMs}ms) is promised`
+    `${least ? ` (${least.name})` : ''}; at least ${leastUtilisation * 100} % of max × ${PER} / (${PER} + ${guardMs}ms) is promised`
   )
 }
 

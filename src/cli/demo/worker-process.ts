@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { SluiceError } from '../../base/errors.ts'
+import type { SharedBudgets } from './shared-budgets.ts'
 
 /** The settings of a worker process. */
 export interface WorkerProcessOptions {
@@ -9,6 +10,8 @@ export interface WorkerProcessOptions {
   /** Calls at once. */
   readonly concurrency: number
   readonly guardMs: number
+  /** Null: the store keeps the budgets. */
+  readonly shared: SharedBudgets | null
 }
 
 /** A running worker process of the demo. */
@@ -25,8 +28,8 @@ export interface WorkerProcess {
 
 /** Starts a worker process on this store, and waits until it runs. @throws {SluiceError} `demo.broken` */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
-  const { store, partnerUrl, concurrency, guardMs } = options
-  const child = fork(ownFile(), [store, partnerUrl, String(concurrency), String(guardMs)], {
+  const { store, partnerUrl, concurrency, guardMs, shared } = options
+  const child = fork(ownFile(), [store, partnerUrl, String(concurrency), String(guardMs), JSON.stringify(shared)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   let expected = false

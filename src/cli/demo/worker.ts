@@ -4,16 +4,19 @@ import { systemClock } from '../../base/clock.ts'
 import { consoleLogger, silentLogger } from '../../base/logger.ts'
 import { Sluice } from '../../engine/engine.ts'
 import { partnerLimits, partnerTask } from './partner-task.ts'
+import { budgetsOption, type SharedBudgets } from './shared-budgets.ts'
 
 const WARM_UP_ROUNDS = 3
 
-const [store = '', partnerUrl = '', slots = '', guardMs = ''] = process.argv.slice(2)
+const [store = '', partnerUrl = '', slots = '', guardMs = '', budgets = 'null'] = process.argv.slice(2)
 const concurrency = Number(slots)
-const limits = partnerLimits(Number(guardMs))
+const shared = JSON.parse(budgets) as SharedBudgets | null
+const limits = partnerLimits(Number(guardMs), shared !== null)
 const sluice = new Sluice({
   store,
   tasks: [partnerTask(partnerUrl, limits)],
   limits: Object.values(limits.plans),
+  budgets: budgetsOption(shared),
   queues: { default: { concurrency } },
   // The demo loses runs on purpose; logging them would break the live table.
   logger: { ...silentLogger, error: (fields, message) => consoleLogger.error(fields, message) },

@@ -2,6 +2,8 @@ import type { Clock } from '../../base/clock.ts'
 import type { JobMatch } from '../../jobs/job-filter.ts'
 import type { JobRecord, JobSpan } from '../../jobs/job.ts'
 import type { JobChange } from '../../store/contract/change-jobs.ts'
+import type { JobState } from '../../jobs/job-state.ts'
+import type { IndexedState } from '../../store/contract/find-jobs.ts'
 import type { Store } from '../../store/contract/store.ts'
 
 /** The first part of a search, and the largest: a statement over so many rows takes some ms. */
@@ -10,6 +12,11 @@ const MOST_ROWS = 16_000
 const GROWTH = 4
 /** A part of the time that is left, since one part of a search may be slower than those before. */
 const MARGIN = 0.7
+
+/** So many jobs are looked at by their `seq`. */
+const FEW = 5_000
+/** Jobs in these states wait in lanes, and may be shown in another one. */
+const UNINDEXED: readonly JobState[] = ['available', 'scheduled', 'pending']
 
 /** A search, and how far it looked. */
 export interface Searched<T> {
@@ -20,10 +27,10 @@ export interface Searched<T> {
   readonly from: number | null
 }
 
-/** How far a search without an index looks: at 200,000 jobs, or for half a second. */
+/** How far a search without an index looks: at 200,000 jobs, or for 400 ms, so that its last part ends within 500. */
 export class Reach {
   static readonly ROWS_AT_MOST = 200_000
-  static readonly US_AT_MOST = 500_000
+  static readonly US_AT_MOST = 400_000
   readonly #clock: Pick<Clock, 'monotonicUs'>
   readonly #beganUs: number
   #rows = 0
@@ -51,15 +58,25 @@ export class Reach {
   }
 }
 
-/** The spans to search for the jobs of a filter, newest first: one where a single statement finds them. */
+/** The spans to search for the jobs of a filter, newest first: one where a single statement finds them quickly. */
 export async function* spansOf(
   store: Store,
   match: JobMatch,
   before?: number,
   reach?: Reach,
 ): AsyncGenerator<JobSpan, void, undefined> {
-  if (isQuick(match)) yield before === undefined ? {} : { before }
+  const behind = before === undefined ? {} : { before }
+  const seqs = isQuick(match) ? null : await fewInStates(store, match)
+  if (isQuick(match)) yield behind
+  else if (seqs) yield { seqs, ...behind }
   else yield* allSpans(store, before, reach)
+}
+
+/** The jobs in the states of a filter, if they are few: these are found by their states. Null: they are many. */
+async function fewInStates(store: Store, { states }: JobMatch): Promise<readonly number[] | null> {
+  if (!states?.every((state): state is IndexedState => UNINDEXED.every((each) => each !== state))) return null
+  const seqs = await store.jobsInStates(states, FEW + 1)
+  return seqs.length > FEW ? null : seqs
 }
 
 /**

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { isStorable } from '../../base/text.ts'
+import { checkLimit, readCursor, writeCursor } from './cursor.ts'
 import { FLOW_KINDS, FLOW_STATES, type FlowKind, type FlowQuery, type FlowState } from '../../jobs/flow.ts'
 
 /** A filter of flows. */
@@ -32,9 +32,6 @@ export interface FlowPageQuery extends FlowFilter {
 }
 
 const FILTER = ['states', 'kind', 'name', 'workflow', 'key'] as const
-const MAX_LIMIT = 1000
-const VERSION = 1
-const DIGEST_CHARS = 16
 
 /**
  * Checks a filter of flows, and reads the cursor of its page. Null: a name that no store can hold has no flow.
@@ -59,9 +56,8 @@ export function flowQuery(
     if (query[name] !== undefined) checkText(query[name], `${what}: ${name}`)
   if (before !== undefined && !Number.isSafeInteger(before))
     throw wrong(`before is invalid: ${show(before)}. Expected the number of a flow.`)
-  if (!(typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT))
-    throw wrong(`limit is invalid: ${show(limit)}. Expected 1 to 1,000.`)
-  const from = cursor === undefined || cursor === null ? before : readCursor(cursor, query, wrong)
+  checkLimit(limit, what)
+  const from = readCursor(cursor, fieldsOf(query), what) ?? before
   const filter = filterOf(query)
   const isHeld = [filter.name, filter.workflow, filter.key].every((text) => isStorable(text ?? ''))
   return { store: isHeld ? { ...filter, ...(from !== undefined && { before: from }), limit } : null, limit }
@@ -69,24 +65,13 @@ export function flowQuery(
 
 /** The cursor of the page behind a flow. */
 export function flowCursorAfter(last: { readonly seq: number }, filter: FlowFilter): string {
-  return Buffer.from(`${VERSION}.${last.seq}.${digestOf(filter)}`).toString('base64url')
-}
-
-function readCursor(cursor: unknown, filter: FlowFilter, wrong: (why: string) => SluiceError): number {
-  const text = typeof cursor === 'string' && cursor.length <= 100 ? Buffer.from(cursor, 'base64url').toString() : ''
-  const [, place, digest] = /^1\.(\d{1,15})\.([0-9a-f]{16})$/.exec(text) ?? []
-  if (place === undefined || Buffer.from(text).toString('base64url') !== cursor)
-    throw wrong(`cursor is invalid: ${show(cursor)}. Expected the cursor of an earlier page.`)
-  if (digest !== digestOf(filter))
-    throw wrong('cursor is invalid: it belongs to another filter. Expected the filter of the first page.')
-  return Number(place)
+  return writeCursor(last.seq, fieldsOf(filter))
 }
 
 function filterOf(query: FlowFilter): FlowFilter {
   return Object.fromEntries(FILTER.flatMap((name) => (query[name] === undefined ? [] : [[name, query[name]]])))
 }
 
-function digestOf({ states, kind, name, workflow, key }: FlowFilter): string {
-  const text = JSON.stringify([states ? [...new Set(states)].toSorted() : null, kind, name, workflow, key])
-  return createHash('sha256').update(text).digest('hex').slice(0, DIGEST_CHARS)
+function fieldsOf({ states, kind, name, workflow, key }: FlowFilter): unknown[] {
+  return [states ? [...new Set(states)].toSorted() : null, kind, name, workflow, key]
 }

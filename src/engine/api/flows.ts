@@ -149,7 +149,8 @@ export class FlowsApi {
     const flow = await this.#find(id, 'flows.inspect')
     if (!flow) return null
     const { steps } = await this.#look.at(flow)
-    const job = isWorkflowKind(flow.kind) ? await (await this.#hooks.store()).get(id) : null
+    const hasResult = isWorkflowKind(flow.kind) && flow.state === 'completed'
+    const job = hasResult ? await (await this.#hooks.store()).get(id) : null
     return { ...flowViewOf(flow), result: fromJsonText(job?.result ?? null, null), steps }
   }
 

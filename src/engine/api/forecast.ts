@@ -18,7 +18,7 @@ import {
   runTimeUs,
   type Situation,
 } from '../../policy/forecast/what-if.ts'
-import { keyOf, nameOf } from './override-view.ts'
+import { keyOf, nameOf } from '../../policy/limits/change-terms.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { BucketBacklog } from '../../store/contract/waits.ts'
 

@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto'
-import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, show } from '../../base/options.ts'
+import { checkOptions } from '../../base/options.ts'
 import { FILTER_ALIASES, FILTER_FIELDS, type JobFilter, type JobMatch, jobMatch } from '../../jobs/job-filter.ts'
 import type { JobRecord } from '../../jobs/job.ts'
+import { checkLimit, readCursor, writeCursor } from './cursor.ts'
 import type { JobView } from './job-view.ts'
 
 /** The newest jobs that match a filter. */
@@ -27,7 +26,6 @@ export interface JobPage {
 }
 
 const DEFAULT_LIMIT = 100
-const MAX_LIMIT = 1000
 
 /** A checked query of a page. */
 export interface CheckedPage {
@@ -46,10 +44,8 @@ export function jobPage(query: JobPageQuery, what: 'jobs.list' | 'jobs.page' | '
   })
   const { limit = DEFAULT_LIMIT, cursor, ...filter } = query
   const match = jobMatch(filter, what)
-  if (!(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT))
-    throw invalid(what, `limit is invalid: ${show(limit)}. Expected 1 to 1,000.`)
-  const place = cursor === undefined || cursor === null ? null : readCursor(cursor, filter, what)
-  return { match, limit, place }
+  checkLimit(limit, what)
+  return { match, limit, place: readCursor(cursor, fieldsOf(filter), what) }
 }
 
 /** The place behind a job: its `seq`, or its node in the flow. */
@@ -59,32 +55,13 @@ export function placeOf(last: JobRecord, { flow }: JobFilter): number {
 
 /** The cursor of the page behind a place. */
 export function cursorAfter(place: number, filter: JobFilter): string {
-  return Buffer.from(`${VERSION}.${place}.${digestOf(filter)}`).toString('base64url')
+  return writeCursor(place, fieldsOf(filter))
 }
 
-const VERSION = 1
-
-function readCursor(cursor: unknown, filter: JobFilter, what: string): number {
-  const text = typeof cursor === 'string' && cursor.length <= 100 ? Buffer.from(cursor, 'base64url').toString() : ''
-  const [, place, digest] = /^1\.(\d{1,15})\.([0-9a-f]{16})$/.exec(text) ?? []
-  if (place === undefined || Buffer.from(text).toString('base64url') !== cursor)
-    throw invalid(what, `cursor is invalid: ${show(cursor)}. Expected the cursor of an earlier page.`)
-  if (digest !== digestOf(filter))
-    throw invalid(what, 'cursor is invalid: it belongs to another filter. Expected the filter of the first page.')
-  return Number(place)
-}
-
-/** A cursor belongs to one filter: its place means nothing in another list. */
-function digestOf(filter: JobFilter): string {
-  const fields = FILTER_FIELDS.map((name) => {
+function fieldsOf(filter: JobFilter): unknown[] {
+  return FILTER_FIELDS.map((name) => {
     const value = filter[name]
     if (name === 'states' && value !== undefined) return [...new Set(value as readonly string[])].toSorted()
     return value ?? null
   })
-  const text = JSON.stringify(fields)
-  return createHash('sha256').update(text).digest('hex').slice(0, 16)
-}
-
-function invalid(what: string, why: string): SluiceError {
-  return new SluiceError('option.invalid', `${what}: ${why}`)
 }

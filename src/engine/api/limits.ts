@@ -1,3 +1,4 @@
+import { waitLists } from './wait-lists.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
@@ -7,6 +8,7 @@ import type { Limiter } from '../../limiter/client/limiter.ts'
 import type { Permit } from '../../limiter/client/permit.ts'
 import type { Use } from '../../limiter/client/uses.ts'
 import type { Limit } from '../../policy/limits/define.ts'
+import { checkRemark, keyOf, lengthUsOf, nameOf, type Remark } from '../../policy/limits/change-terms.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
@@ -16,15 +18,7 @@ import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type BucketView, bucketViewOf } from './bucket-view.ts'
 import type { Events } from '../events/events.ts'
-import {
-  checkRemark,
-  keyOf,
-  nameOf,
-  type OverrideView,
-  type Remark,
-  untilUsOf,
-  viewOfOverride,
-} from './override-view.ts'
+import { type OverrideView, viewOfOverride } from './override-view.ts'
 import type { PlainCode } from '../run/plain-code.ts'
 import { replayJobs, type ReplayOptions, type StoreReplay } from './replay.ts'
 import type { Wakeup } from '../events/wakeup.ts'
@@ -121,6 +115,11 @@ export class LimitsApi {
     return (await store.inspect(name, keyOf(key, name) ?? undefined)).map(bucketViewOf)
   }
 
+  /** Inspects the buckets of several keys at once; those that were never used are left out. */
+  async inspectKeys(limit: string, keys: readonly string[]): Promise<BucketView[]> {
+    return (await (await this.#hooks.store()).inspectKeys(limit, keys)).map(bucketViewOf)
+  }
+
   /**
    * Changes numbers of a limit at run time, in every process at once: for one key, or without one for all keys. Other
    * numbers stay as defined. A key's override wins over the limit's, and that over the definition. The level carries
@@ -186,7 +185,7 @@ export class LimitsApi {
     await requireLimit(store, name)
     const { clock, events, wakeup } = this.#hooks
     const nowUs = store.nowUs()
-    const untilUs = untilUsOf(until, clock, nowUs)
+    const untilUs = nowUs + lengthUsOf(until, clock)
     const bucket = keyOf(key, name) ?? SHARED_KEY
     const isMeant = (use: BucketName): boolean => use.limit === name && use.key === bucket
     const adjusted = await this.#hooks.changing(isMeant, () => store.penalize(name, bucket, untilUs))
@@ -210,7 +209,7 @@ export class LimitsApi {
   /** The same total by queue and limit, over all keys: for a gauge. */
   async waitingByLimit(): Promise<{ readonly limit: string; readonly queue: string; readonly waiting: number }[]> {
     const totals = new Map<string, { limit: string; queue: string; waiting: number }>()
-    for (const { limit, queue, waiting } of (await (await this.#hooks.store()).throttled(MOST_BUCKETS)).rows) {
+    for (const { limit, queue, waiting } of (await waitLists(await this.#hooks.store(), MOST_BUCKETS)).rows) {
       const name = JSON.stringify([limit, queue])
       const total = totals.get(name) ?? { limit, queue, waiting: 0 }
       totals.set(name, total)
@@ -278,7 +277,7 @@ export class LimitsApi {
     )
     const store = await this.#hooks.store()
     const name = nameOf(limit)
-    const untilUs = options.until === undefined ? null : untilUsOf(options.until, this.#hooks.clock, store.nowUs())
+    const untilUs = options.until === undefined ? null : store.nowUs() + lengthUsOf(options.until, this.#hooks.clock)
     const remark = checkRemark(options)
     const request = { limit: name, key: keyOf(key, name), kind, change, untilUs, ...remark }
     const isMeant = (use: BucketName): boolean =>
@@ -299,7 +298,7 @@ export class LimitsApi {
     const { rows = 100 } = options
     if (!(Number.isInteger(rows) && rows >= 1 && rows <= 1000))
       throw new SluiceError('option.invalid', `limits.waiting: rows is invalid: ${show(rows)}. Expected 1 to 1,000.`)
-    const found = await (await this.#hooks.store()).throttled(rows)
+    const found = await waitLists(await this.#hooks.store(), rows)
     return {
       waiting: found.waiting,
       rows: found.rows.map(({ nextStartUs, key, ...row }) => ({

@@ -10,7 +10,10 @@ import type { LimitPolicy } from '../../policy/limits/limit.ts'
 
 /** A backend of budgets, with options. */
 export interface BudgetOptions {
-  /** `memory:`, `redis://host`, `rediss://host`, `nats://host`, or a backend. */
+  /**
+   * `memory:`, `redis://host`, `rediss://host`, `redis+cluster://host`, `redis+sentinel://host/name`, `nats://host`, or a
+   * backend.
+   */
   backend: string | LimitBackend
   /** Separates users of one server: 1 to 255 characters; default `sluice`. The same namespace is the same budgets. */
   namespace?: string

@@ -1,8 +1,7 @@
 import { SluiceError } from '../../base/errors.ts'
-import { show } from '../../base/options.ts'
 import { messageOf } from '../../base/thrown.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
-import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../../policy/limits/define.ts'
+import { checkLimits, checkUnits, type Limit, type LimitUse, useOf, type UseSpec } from '../../policy/limits/define.ts'
 import { refuseOvercommitted } from '../../policy/limits/guarantee.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
 import { checkBudget } from './budgets.ts'
@@ -274,22 +273,7 @@ function refuseAboveBurst({ rule }: LimitPolicy, weight: number, what: string): 
 
 /** Reads the listed limits of a caller. @throws {SluiceError} `option.invalid` */
 export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined, what: string): UseSpec<never>[] {
-  if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, what)
-  return (limits ?? []).map((use) => {
-    if (isLimitUse(use)) return useOf(use)
-    throw new SluiceError(
-      'option.invalid',
-      `${what} has an invalid limit: ${show(use)}. Expected the result of limit(name, policy).`,
-    )
-  })
-}
-
-/** The refusal of limits that are not a list, such as a single one. */
-export function notAList(limits: unknown, what: string): SluiceError {
-  return new SluiceError(
-    'option.invalid',
-    `limits of ${what} is invalid: ${show(limits)}. Expected a list, such as limits: [crm].`,
-  )
+  return limits === undefined ? [] : checkLimits(limits, what).map((use) => useOf(use))
 }
 
 /** A queue's limit whose key is computed from the input counts as the job's own. */

@@ -33,7 +33,7 @@ export interface SluiceOptions {
   limits?: readonly Limit[]
   /**
    * The backends that keep the budgets of limits with `backend`, by name: `redis://host`, `rediss://host`,
-   * `nats://host`, `memory:` or a backend of `sluice/limiter`, alone or with options.
+   * `redis+cluster://host`, `redis+sentinel://host/name`, `nats://host`, `memory:` or a backend of `sluice/limiter`, alone or with options.
    */
   budgets?: Readonly<Record<string, string | LimitBackend | BudgetOptions>>
   /**

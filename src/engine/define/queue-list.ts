@@ -73,7 +73,7 @@ export function queuesOf(queues: QueueList | undefined, own: readonly string[]):
 
 /** A guaranteed share counts for single jobs: a limit of the queue as a whole has none. */
 function wholeSpecsOf(limits: Parameters<typeof specsOf>[0], queue: string): UseSpec<never>[] {
-  const specs = specsOf(limits, `queue ${queue}`)
+  const specs = specsOf(limits, `limits of queue ${queue}`)
   const found = specs.find((spec) => spec.common && !dependsOnJob(spec))
   if (!found) return specs
   throw new SluiceError(

@@ -93,7 +93,7 @@ export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>
     else if (!OWN.has(key)) {
       const known = [...OWN, ...OF_JOB]
       const hint = didYouMean(key, known)
-      const why = `the schedule has no option ${key}${hint === '' ? '. ' : `; ${hint}`}Expected ${known.join(', ')}.`
+      const why = `the schedule has no option ${key}${hint}Expected ${known.join(', ')}.`
       throw invalid(`schedule of ${task.name}`, why)
     }
   }

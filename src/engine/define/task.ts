@@ -16,13 +16,13 @@ import {
   type Limit,
   type LimitUse,
   useOf,
+  notAList,
   type UseSpec,
 } from '../../policy/limits/define.ts'
 import type { Key, KeyPath } from '../../policy/limits/key-path.ts'
 import { type Fairness, fairnessOf } from './fairness.ts'
 import { type KeepOfTask, keptOf, type KeptTimes } from './job-terms.ts'
 import type { FlowEnd, FlowEntry } from './flow-entry.ts'
-import { notAList } from './limit-registry.ts'
 import type { Snooze } from './snooze.ts'
 
 /** A handler's context, beside its input. */
@@ -336,7 +336,7 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
         `${each} of task ${name} is invalid: ${show(options[each])}. Expected a function.`,
       )
   const { limits } = options
-  if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, `task ${name}`)
+  if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, `limits of task ${name}`)
   let inline = 0
   const uses = (limits ?? []).map((use) => {
     if (isLimitUse(use)) return useOf(use)

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
-import { nearest } from '../../base/nearest.ts'
+import { didYouMean } from '../../base/nearest.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { EVENT_NAMES, Events, type SluiceEvents } from './events.ts'
 import type { FleetEvents } from './fleet-events.ts'
@@ -144,12 +144,13 @@ export class Listening {
 
 /** Checks the arguments of `sluice.on`. Returns whether it listens to the fleet. @throws {SluiceError} `option.invalid` */
 function checkListening(name: string, listener: unknown, options: ListenOptions, rest: readonly unknown[]): boolean {
+  checkText(name, 'The name of an event')
   if (!NAMES.includes(name)) {
-    const near =
-      nearest(checkText(name, 'The name of an event'), NAMES) ?? NAMES.find((each) => each.endsWith(`.${name}`))
+    const whole = NAMES.find((each) => each.endsWith(`.${name}`))
+    const hint = didYouMean(name, NAMES, whole)
     throw new SluiceError(
       'option.invalid',
-      `The event ${JSON.stringify(name)} does not exist${near === undefined ? '. ' : `; did you mean ${near}? `}Expected ${NAMES.join(', ')}.`,
+      `The event ${JSON.stringify(name)} does not exist${hint}Expected ${NAMES.join(', ')}.`,
     )
   }
   if (typeof listener !== 'function')

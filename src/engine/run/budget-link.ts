@@ -8,7 +8,7 @@ import type {
   UnitAnswer,
   UnitRequest,
 } from '../../limiter/contract/limiter.ts'
-import { Access } from '../../limiter/client/access.ts'
+import { Access, type BackendObserver } from '../../limiter/client/access.ts'
 import { Lead } from '../../limiter/client/lead.ts'
 import type { AskTerms, PaidLine } from '../../limiter/client/paid-book.ts'
 import { Permits } from '../../limiter/client/permits.ts'
@@ -31,6 +31,8 @@ export interface BudgetLinkOptions {
   readonly prefix: string
 }
 
+/** The most requests in one call of a backend. */
+const MOST_REQUESTS = 100
 /** A backend that is down is asked again after this time. */
 const PROBE_MS = 100
 
@@ -46,6 +48,8 @@ export class BudgetLink {
   askingSinceUs: number | null = null
   /** Since when the backend cannot be reached, on the steady clock; null: it can be. */
   downSinceUs: number | null = null
+  /** The most requests in one call: a server that is too slow for many may answer fewer in time. */
+  atOnce: number = MOST_REQUESTS
   readonly #shares = new Shares()
   #permits = 0
   readonly #access: Access
@@ -68,10 +72,7 @@ export class BudgetLink {
     this.#options = options
     const { isLocal, load } = backendLoader(backend, namespace, clock)
     const what = `the backend ${name} of budgets`
-    this.#access = new Access(load, isLocal, {
-      clock,
-      limits: { definitions: this.definitions },
-      failMode,
+    const observer: BackendObserver = {
       down: (error) => {
         this.downSinceUs = clock.monotonicUs()
         trouble.failed(what, error)
@@ -86,7 +87,8 @@ export class BudgetLink {
         void this.#returns.flush()
       },
       lost: (permits) => this.#returns.keep(permits),
-    })
+    }
+    this.#access = new Access(load, isLocal, { clock, limits: this, failMode, observer })
     const release = (permits: readonly HeldPermit[]): Promise<void> => this.call((each) => each.release(permits))
     const releaseOnce: typeof release = (permits) => this.#access.once((each) => each.release(permits))
     this.#returns = new Returns({ clock, leaseUs, release, releaseOnce, returned: up })
@@ -133,7 +135,11 @@ export class BudgetLink {
   /** Asks for units. It does not throw when the backend cannot be reached. */
   async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     this.#define()
-    return this.#access.acquire(requests)
+    const wasDown = this.#access.isDown
+    const answers = await this.#access.acquire(requests)
+    if (!this.#access.isDown) this.atOnce = Math.min(this.atOnce + 1, MOST_REQUESTS)
+    else if (!wasDown) this.atOnce = Math.ceil(requests.length / 2)
+    return answers
   }
 
   /** Returns a permit, or does so once the backend can be reached again. False: it has not returned yet. */

@@ -9,7 +9,7 @@ import type { Budgets, BudgetsOptions } from './budgets.ts'
 /** The buckets that one call of `inspect` asks the backend for at once. */
 const INSPECTED_AT_ONCE = 50
 
-type Changed = Pick<Store, 'settle' | 'penalize' | 'calibrate' | 'charge' | 'override' | 'inspect'>
+type Changed = Pick<Store, 'settle' | 'penalize' | 'calibrate' | 'charge' | 'override' | 'inspect' | 'inspectKeys'>
 
 /** The store for the engine, and its budgets; null: none has a backend, and their code is not loaded. */
 export async function withBackends(
@@ -62,21 +62,8 @@ function budgeted(store: Store, budgets: Budgets): Store {
       const changes = await budgets.call(request.limit, (backend) => backend.change({ ...change, forUs }))
       return (await store.override(request)) || changes === true
     },
-    inspect: async (limit, key) => {
-      const reports = await store.inspect(limit, key)
-      if (!budgets.keeps(limit)) return reports
-      const shown: BucketReport[] = []
-      for (let from = 0; from < reports.length; from += INSPECTED_AT_ONCE)
-        shown.push(
-          ...(await Promise.all(
-            reports.slice(from, from + INSPECTED_AT_ONCE).map(async (report) => {
-              const found = await budgets.call(limit, (backend) => backend.inspect({ limit, key: report.key }))
-              return found ? { ...report, ...shownBy(found), backend: budgets.nameOf(limit) } : report
-            }),
-          )),
-        )
-      return shown
-    },
+    inspect: async (limit, key) => asKept(budgets, limit, await store.inspect(limit, key)),
+    inspectKeys: async (limit, keys) => asKept(budgets, limit, await store.inspectKeys(limit, keys)),
   }
   return new Proxy(store, {
     get(target, name) {
@@ -85,6 +72,22 @@ function budgeted(store: Store, budgets: Budgets): Store {
       return typeof value === 'function' && own === undefined ? (value.bind(target) as unknown) : value
     },
   })
+}
+
+/** Reports of buckets with the figures of the backend that keeps them. */
+async function asKept(budgets: Budgets, limit: string, reports: BucketReport[]): Promise<BucketReport[]> {
+  if (!budgets.keeps(limit)) return reports
+  const shown: BucketReport[] = []
+  for (let from = 0; from < reports.length; from += INSPECTED_AT_ONCE)
+    shown.push(
+      ...(await Promise.all(
+        reports.slice(from, from + INSPECTED_AT_ONCE).map(async (report) => {
+          const found = await budgets.call(limit, (backend) => backend.inspect({ limit, key: report.key }))
+          return found ? { ...report, ...shownBy(found), backend: budgets.nameOf(limit) } : report
+        }),
+      )),
+    )
+  return shown
 }
 
 function shownBy({ available, debt, capacity, active, policy }: ReportElsewhere): Partial<BucketReport> {

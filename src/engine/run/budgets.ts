@@ -13,7 +13,7 @@ import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { Events } from '../events/events.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { BudgetLink } from './budget-link.ts'
-import { Loan } from './loan.ts'
+import { type Lender, Loan } from './loan.ts'
 
 /** The parts of the budgets. */
 export interface BudgetsOptions {
@@ -35,8 +35,6 @@ export interface BackendState {
   readonly isUp: boolean
 }
 
-/** The most requests in one call of a backend. */
-const MOST_REQUESTS = 100
 /** A question without an answer holds slots for this time; then other jobs may have them. */
 const PATIENCE_US = 20_000
 /** While a backend is down, its buckets are closed for this time, or for an eighth of the time that it has been down. */
@@ -72,11 +70,8 @@ export class Budgets {
   lend(remote = false): Loan {
     const { clock, store } = this.#options
     this.#lent++
-    return new Loan({
-      book: this.#book,
-      monotonicUs: () => clock.monotonicUs(),
-      storeUs: () => store.nowUs(),
-      backends: (nowUs) => this.#answering(nowUs),
+    const lender: Lender = {
+      answering: (nowUs) => this.#answering(nowUs),
       down: (nowUs) => this.#down(nowUs),
       begun: (job, tickets) => this.#begun(job, tickets, remote),
       lost: (tickets) => this.#release(tickets),
@@ -84,7 +79,8 @@ export class Budgets {
         this.#ask()
         this.#lent--
       },
-    })
+    }
+    return new Loan({ book: this.#book, clock, store, lender })
   }
 
   /** When the handler of a claimed job may begin, on the steady clock; null: at any time. */
@@ -231,8 +227,8 @@ export class Budgets {
     try {
       const requests = asking.flatMap(([line, starts], i) => link.requests(line, starts, i))
       const answers: TimedAnswer[] = []
-      for (let from = 0; from < requests.length; from += MOST_REQUESTS) {
-        const some = requests.slice(from, from + MOST_REQUESTS)
+      while (answers.length < requests.length) {
+        const some = requests.slice(answers.length, answers.length + link.atOnce)
         const askedUs = clock.monotonicUs()
         const answered = await link.acquire(some)
         const answeredUs = clock.monotonicUs()

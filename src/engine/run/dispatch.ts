@@ -9,7 +9,7 @@ import type { Figures } from '../events/figures.ts'
 import type { WakeupReason } from '../events/wakeup.ts'
 import { attempt, type AttemptContext } from './attempt.ts'
 import type { Loan } from './loan.ts'
-import { type BucketName, Hold } from './hold.ts'
+import { type BucketName, Hold, type Starter } from './hold.ts'
 import type { Slots } from './settle.ts'
 
 /** One queue that this process serves. */
@@ -75,13 +75,11 @@ export class Dispatcher implements Slots {
   constructor(options: DispatcherOptions) {
     this.#options = options
     this.#attempts = { ...options, slots: this }
-    this.#hold = new Hold({
-      ...options,
-      aheadUs: () => options.aheadUs,
-      paid: (job) => options.budgets?.startOf(job) ?? null,
+    const starter: Starter = {
       begin: (job, ahead) => this.#start(job, ahead),
       giveBack: (jobs) => void this.#giveBack(jobs),
-    })
+    }
+    this.#hold = new Hold({ ...options, starter })
     this.#tasks = [...options.tasks.keys()]
     for (const { queue } of options.queues) this.#active.set(queue, 0)
   }

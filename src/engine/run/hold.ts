@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Store } from '../../store/contract/store.ts'
-import type { PaidStart } from './budgets.ts'
+import type { Budgets, PaidStart } from './budgets.ts'
 
 /** A bucket, by its limit and its key. */
 export interface BucketName {
@@ -12,18 +12,23 @@ export interface BucketName {
 /** Runs a change of limits. Before it, the held starts whose charges match go back. */
 export type Changing = <T>(uses: (use: BucketName) => boolean, change: () => Promise<T>) => Promise<T>
 
+/** Who begins the starts that were held. */
+export interface Starter {
+  /** Begins a run. `ahead`: it was granted ahead. */
+  begin(job: GrantedJob, ahead: boolean): void
+  /** Gives back starts that came too late. */
+  giveBack(jobs: readonly GrantedJob[]): void
+}
+
 /** The parts of a hold. */
 export interface HoldOptions {
   readonly clock: Clock
   readonly store: Pick<Store, 'nowUs'>
   /** How late a start that was granted ahead may begin here, in µs; later it is given back. */
-  readonly aheadUs: () => number
-  /** When a job that has paid at a backend may begin, on the steady clock; null: at any time. */
-  readonly paid: (job: GrantedJob) => PaidStart | null
-  /** Begins a run. `ahead`: it was granted ahead. */
-  readonly begin: (job: GrantedJob, ahead: boolean) => void
-  /** Gives back starts that came too late. */
-  readonly giveBack: (jobs: readonly GrantedJob[]) => void
+  readonly aheadUs: number
+  /** The payments of jobs at backends; null: there is no backend. */
+  readonly budgets: Pick<Budgets, 'startOf'> | null
+  readonly starter: Starter
 }
 
 /** The last starts of one strict bucket. */
@@ -101,7 +106,8 @@ export class Hold {
    * @param claimedUs the claim's clock @returns the others, which may begin at once
    */
   add(jobs: readonly GrantedJob[], claimedUs: number): readonly GrantedJob[] {
-    const { paid: paidOf } = this.#options
+    const { budgets } = this.#options
+    const paidOf = (job: GrantedJob): PaidStart | null => budgets?.startOf(job) ?? null
     const free = jobs.filter((job) => job.startedUs <= claimedUs && !job.strict && !paidOf(job))
     if (free.length === jobs.length) return jobs
     const nowUs = this.#options.store.nowUs()
@@ -161,8 +167,7 @@ export class Hold {
 
   /** Begins what is due, in order. */
   #run(): void {
-    const { begin, clock, giveBack, store } = this.#options
-    const aheadUs = this.#options.aheadUs()
+    const { aheadUs, clock, starter, store } = this.#options
     const late = this.#isSetBack(this.#held.at(-1)) ? this.#out((held) => this.#isSetBack(held)) : []
     for (let i = 0; i < this.#held.length;) {
       const { job, ahead, sinceUs, paid } = this.#held[i] as Held
@@ -179,12 +184,12 @@ export class Hold {
       this.#count(job, -1)
       if (isLate) late.push(job)
       else {
-        begin(job, ahead)
+        starter.begin(job, ahead)
         // After its handler began: before, this process may have lost the processor for a while.
         this.#note(job, clock.monotonicUs())
       }
     }
-    if (late.length > 0) giveBack(late)
+    if (late.length > 0) starter.giveBack(late)
     this.#arm()
   }
 

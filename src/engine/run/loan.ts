@@ -1,23 +1,29 @@
+import type { Clock } from '../../base/clock.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { LineRefusal, PaidBook, Ticket } from '../../limiter/client/paid-book.ts'
 import type { ElsewhereTerms, RefusedUnits } from '../../policy/admission/elsewhere.ts'
-import type { Claim } from '../../store/contract/store.ts'
+import type { Claim, Store } from '../../store/contract/store.ts'
+
+/** Who lends paid starts: it knows the backends, and learns what became of the payments. */
+export interface Lender {
+  /** The backends that answer soon. */
+  answering(nowUs: number): ReadonlySet<string>
+  /** The limits whose backend is down, and until when on the steady clock. */
+  down(nowUs: number): ReadonlyMap<string, number>
+  /** A job begins with these payments. */
+  begun(job: GrantedJob, tickets: readonly Ticket[]): void
+  /** The answer of the claim is lost: these payments may be used. */
+  lost(tickets: readonly Ticket[]): void
+  /** The loan is over. */
+  ended(): void
+}
 
 /** The parts of a loan. */
 export interface LoanOptions {
   readonly book: PaidBook
-  readonly monotonicUs: () => number
-  readonly storeUs: () => number
-  /** The backends that answer soon. */
-  readonly backends: (nowUs: number) => ReadonlySet<string>
-  /** The limits whose backend is down, and until when on the steady clock. */
-  readonly down: (nowUs: number) => ReadonlyMap<string, number>
-  /** A job begins with these payments. */
-  readonly begun: (job: GrantedJob, tickets: readonly Ticket[]) => void
-  /** The answer of the claim is lost: these payments may be used. */
-  readonly lost: (tickets: readonly Ticket[]) => void
-  /** The loan is over. */
-  readonly ended: () => void
+  readonly clock: Clock
+  readonly store: Pick<Store, 'nowUs'>
+  readonly lender: Lender
 }
 
 /** The paid starts that one claim may use. No other claim has them until it ends. */
@@ -32,9 +38,9 @@ export class Loan {
 
   /** The terms of the claim, read when its transaction runs. */
   terms(): ElsewhereTerms {
-    const { book, monotonicUs, storeUs, backends, down } = this.#options
-    const nowUs = monotonicUs()
-    const aheadUs = storeUs() - nowUs
+    const { book, clock, lender, store } = this.#options
+    const nowUs = clock.monotonicUs()
+    const aheadUs = store.nowUs() - nowUs
     // An earlier try of the same claim has written nothing.
     book.putBack(this.#tickets)
     this.#tickets = book.take(nowUs)
@@ -43,7 +49,7 @@ export class Loan {
       return [refusal, { limit, key, weight, untilUs: untilUs + aheadUs, told: false }]
     })
     return {
-      backends: backends(nowUs),
+      backends: lender.answering(nowUs),
       paid: this.#tickets.map(({ line: { backend, uses }, untilUs }) => ({
         backend,
         uses,
@@ -51,30 +57,30 @@ export class Loan {
         untilUs: untilUs + aheadUs,
       })),
       refused: this.#told.map(([, refused]) => refused),
-      down: new Map([...down(nowUs)].map(([limit, untilUs]) => [limit, untilUs + aheadUs])),
+      down: new Map([...lender.down(nowUs)].map(([limit, untilUs]) => [limit, untilUs + aheadUs])),
       atMost: book.atMost,
     }
   }
 
   /** The claim is written. */
   settle({ jobs, wanted = [] }: Pick<Claim, 'jobs' | 'wanted'>): void {
-    const { book, begun, ended } = this.#options
+    const { book, lender } = this.#options
     for (const [refusal, { told }] of this.#told) refusal.told ||= told
     for (const job of jobs) {
       const tickets = this.#ticketsOf(job)
-      if (tickets.length > 0) begun(job, tickets)
+      if (tickets.length > 0) lender.begun(job, tickets)
     }
     book.putBack(this.#tickets)
     this.#tickets = []
     book.wanted(wanted)
-    ended()
+    lender.ended()
   }
 
   /** The claim failed, and may be written nevertheless. */
   lose(): void {
-    this.#options.lost(this.#tickets)
+    this.#options.lender.lost(this.#tickets)
     this.#tickets = []
-    this.#options.ended()
+    this.#options.lender.ended()
   }
 
   /** Takes the payments of a job: of each backend the one for the most of its uses. */

@@ -2,7 +2,7 @@ import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
-import type { NewWorkflow } from '../../jobs/workflow.ts'
+import { MAX_UNREAD_SIGNALS, type NewWorkflow } from '../../jobs/workflow.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { FlowAddress as StoredAddress, SignalAnswer, StartedWorkflow } from '../../store/contract/workflows.ts'
 import type { FlowEngine } from '../define/flow-entry.ts'
@@ -185,7 +185,10 @@ function refused(name: string, to: FlowAddress, signal: string, { kind }: Signal
   const flow = typeof to === 'string' ? `The flow ${to}` : `The flow of ${name} with the key ${JSON.stringify(to.key)}`
   if (kind === 'ended') return new SluiceError('flow.ended', `${flow} has ended. The signal ${signal} was not stored.`)
   if (kind === 'full')
-    return new SluiceError('flow.inbox_full', `${flow} has 10,000 unread signals. The signal ${signal} was not stored.`)
+    return new SluiceError(
+      'flow.inbox_full',
+      `${flow} has ${MAX_UNREAD_SIGNALS.toLocaleString('en')} unread signals. The signal ${signal} was not stored.`,
+    )
   return new SluiceError('flow.not_found', `${flow} does not exist or no longer runs. Its retention may be over.`)
 }
 

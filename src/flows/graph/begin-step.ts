@@ -1,4 +1,4 @@
-import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
+import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { show } from '../../base/options.ts'
 import { asError } from '../../base/thrown.ts'
@@ -8,10 +8,11 @@ import { prepare } from '../../engine/run/enqueue.ts'
 import { storedError } from '../../engine/run/settle.ts'
 import type { JobTerms, NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
-import type { UseSpec } from '../../policy/limits/define.ts'
+import { limit, type UseSpec, useOf } from '../../policy/limits/define.ts'
 import { isPath, readPath } from '../../policy/limits/partition-key.ts'
 import { type Home, resolveUses } from '../shared/arrivals.ts'
-import { atOnce } from './at-once.ts'
+import { isStoreTrouble } from '../shared/store-trouble.ts'
+import { untilOf } from '../shared/until.ts'
 import { type InCode, isInCode, type StepForm, type TermsForm } from './form.ts'
 import type { Over, StepCode } from './model.ts'
 import { CODE } from './progress.ts'
@@ -27,7 +28,7 @@ const ITEMS_AT_MOST = 10_000
 const MS_US = 1000
 const NO_TERMS: JobTerms = { givenId: false, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
 
-/** Begins a step whose dependencies have ended. Whatever of it cannot be computed fails the step, not the flow's code. */
+/** Begins a step whose dependencies have ended. A part that cannot be computed fails the step, not the flow's code. */
 export async function beginStep(run: RunContext, name: string): Promise<void> {
   const { progress } = run
   const step = progress.form.steps[name] as StepForm
@@ -35,7 +36,7 @@ export async function beginStep(run: RunContext, name: string): Promise<void> {
     await begin(run, name, step)
     if (progress.record(CODE + name)) endCodeWait(run, name)
   } catch (error) {
-    if (error instanceof Aborted || mayPass(error) || isFinal(error)) throw error
+    if (error instanceof Aborted || isStoreTrouble(error)) throw error
     if (error instanceof CodeMissing) waitForCode(run, name)
     else progress.fail(name, storedError(asError(error)))
   }
@@ -72,7 +73,17 @@ function isWanted(
   code: StepCode | undefined,
   seen: SeenValues,
 ): boolean {
-  return isInCode(when) ? called(name, code?.when)(seen as never) : holds(when, seen)
+  if (!isInCode(when)) return holds(when, seen)
+  const answer: unknown = called(name, code?.when)(seen as never)
+  // It would count as true.
+  if (answer instanceof Promise) {
+    answer.catch(() => undefined)
+    throw new SluiceError(
+      'option.invalid',
+      `when of the step ${name} answered a promise. Expected true or false; what has to be awaited belongs into a step before it.`,
+    )
+  }
+  return answer as boolean
 }
 
 function called<R>(name: string, over: Over<R> | null | undefined): Over<R> {
@@ -88,16 +99,25 @@ function beginSleep(
   seen: SeenValues,
 ): void {
   const { nowUs } = progress
-  const until = isInCode(sleep)
-    ? called(name, code?.sleep)(seen as never)
-    : typeof sleep === 'number'
-      ? null
-      : new Date(fillRefs(sleep, seen) as string | number)
-  const ms = until === null ? (sleep as number) : until.getTime() - entry.engine.clock.now()
-  if (Number.isNaN(ms))
-    throw new SluiceError('delay.invalid', `The step ${name} sleeps until no valid instant. Expected a Date.`)
+  const { clock } = entry.engine
+  const ms =
+    typeof sleep === 'number'
+      ? sleep
+      : untilOf(dateOf(name, sleep, code, seen), `The time until which the step ${name} sleeps`) - clock.now()
   if (ms <= 0) return progress.finish(name, 'null')
   progress.put({ name, state: 'sleeping', startedUs: nowUs, dueUs: nowUs + Math.ceil(ms * MS_US) })
+}
+
+/** The instant of a sleep, unchecked. */
+function dateOf(
+  name: string,
+  sleep: InCode | { readonly $ref: string },
+  code: StepCode | undefined,
+  seen: SeenValues,
+): unknown {
+  if (isInCode(sleep)) return called(name, code?.sleep)(seen as never)
+  const value = fillRefs(sleep, seen)
+  return typeof value === 'string' || typeof value === 'number' ? new Date(value) : value
 }
 
 function itemsOf(name: string, each: string | InCode, code: StepCode | undefined, seen: SeenValues): unknown[] {
@@ -133,7 +153,7 @@ async function spawn(run: RunContext, name: string, seen: readonly SeenValues[],
   }
 }
 
-/** What a step's job is made of: its own form, or that of its undoing. */
+/** The form of a step's job: its own, or that of its undoing. */
 export type JobForm = TermsForm & Pick<StepForm, 'task' | 'code' | 'input'>
 
 /** The job of a step, of one of its items, or of its undoing. */
@@ -269,4 +289,12 @@ function endCodeWait({ progress }: RunContext, name: string): void {
   const record = CODE + name
   if (progress.record(record)?.state === 'open') progress.dropped.push(record)
   progress.skip(record)
+}
+
+/**
+ * How many items of a step run at once is a limit of that concurrency, with a budget for each step of each flow. So the
+ * items wait like all others, and nothing wakes the flow between them.
+ */
+function atOnce(flow: string, step: string, most: number): UseSpec<never> {
+  return useOf(limit(`at once ${most}`, { concurrency: most }).key(`${flow}/${step}`))
 }

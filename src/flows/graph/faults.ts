@@ -2,7 +2,7 @@ import { type ErrorCode, SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { ownNames, quote } from '../../base/options.ts'
 
-/** What is wrong with a definition, and where. */
+/** The faults of a definition, and their places. */
 export interface Fault {
   /** As in `steps.llm.limits[0].by`; empty: the definition as a whole. */
   readonly path: string
@@ -56,7 +56,7 @@ export class Faults {
       this.add(
         within(path, name),
         'graph.field.unknown',
-        `${path === '' ? 'A graph' : path} has no field ${JSON.stringify(name.slice(0, 60))}${hint === '' ? '. ' : `; ${hint}`}Expected ${names.join(', ')}.`,
+        `${path === '' ? 'A graph' : path} has no field ${JSON.stringify(name.slice(0, 60))}${hint}Expected ${names.join(', ')}.`,
       )
     }
     return value as Fields

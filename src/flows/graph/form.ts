@@ -19,7 +19,7 @@ export interface LimitForm {
   readonly limit: string
   /** The path of the key; absent: one budget for all, or that of `key`. */
   readonly by?: string | InCode
-  /** One key, whatever the flow. */
+  /** One key for all flows. */
   readonly key?: string
   /** Units, or the path of a number of units; absent: 1. */
   readonly weight?: number | string | InCode
@@ -53,7 +53,7 @@ export interface TermsForm {
   readonly queue?: string
 }
 
-/** What a step does: exactly one of these. */
+/** The work of a step: exactly one of these. */
 export interface ActionForm {
   /** A task by name. */
   readonly task?: string

@@ -12,7 +12,7 @@ const OPTIONS = ['key', 'hold', 'onFailure', 'timeout', 'queue'] as const
 
 /**
  * Begins a graph: steps with dependencies, known before it runs. Each method adds a step and answers the graph with it;
- * `output` finishes it. A step sees the flow's input and what the steps came to that it comes `after`.
+ * `output` finishes it. A step sees the flow's input and the outcomes of the steps that it comes `after`.
  * @param name lower case words with dots, such as `code.review`; at most 255 characters
  * @param input any Standard Schema: checked at the start, and again before each step
  * @throws {SluiceError} `option.invalid`; `graph.invalid` from `output`

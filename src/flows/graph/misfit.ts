@@ -1,6 +1,6 @@
 import type { InputShape } from './input-shape.ts'
 
-/** What of a value does not fit its description, in words; null: it fits. */
+/** The part of a value that does not fit its description, in words; null: it fits. */
 export function misfit(shape: InputShape, value: unknown, path: string = 'the input'): string | null {
   if (shape.type !== undefined && !isOf(shape.type, value)) return `${path} is not of type ${shape.type}`
   if (typeof value !== 'object' || value === null) return null

@@ -58,7 +58,7 @@ export class Progress {
     this.#standings.clear()
   }
 
-  /** A step came to something without a run. @param result JSON text */
+  /** A step has an outcome without a run. @param result JSON text */
   finish(name: string, result: string): void {
     const { startedUs = this.nowUs, attempt = 0 } = this.#records.get(name) ?? {}
     this.put({ name, state: 'done', result, attempt, startedUs, finishedUs: this.nowUs })

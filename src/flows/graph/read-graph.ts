@@ -15,17 +15,17 @@ import { type InputShape, leadsInto, readShape } from './input-shape.ts'
 const FIELDS = ['name', 'input', 'key', 'hold', 'on_failure', 'timeout', 'queue', 'limits', 'steps', 'output']
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
 const STEP_NAME = /^[A-Za-z][A-Za-z0-9_-]*$/
-/** What a step sees beside other steps. */
+/** The names that a step sees beside other steps. */
 const RESERVED = ['input', 'item', 'index', 'flow']
 /** Steps of a graph at most. */
 const STEPS_AT_MOST = 1_000
 
-/** What is known of the engine that a definition is for. What is left out is not checked. */
+/** The engine that a definition is for, as far as the reader knows it. Absent parts are not checked. */
 export interface GraphSurroundings {
   readonly tasks?: readonly string[]
   /** Names of workflows, machines and graphs. */
   readonly workflows?: readonly string[]
-  /** Policies beside those of the definition; null: there is no such limit; undefined: nobody knows. */
+  /** Policies beside those of the definition; null: there is no such limit; undefined: unknown. */
   readonly policy?: (limit: string) => LimitPolicy | null | undefined
 }
 
@@ -116,7 +116,7 @@ function readTop(reading: StepReading, fields: Fields, steps: readonly string[])
     faults.expected('on_failure', onFailure, "'finish' or 'fast'")
   const timeoutMs = timeout === undefined ? undefined : readDuration(faults, timeout, 'timeout')
   const named = queue === undefined ? undefined : faults.caught('queue', () => checkQueue(queue as string))
-  // A text is itself, which nobody who writes the name of a step has in mind.
+  // A text would stand for itself. An author who writes the name of a step means its output.
   if (typeof output === 'string' && steps.includes(output))
     faults.expected('output', output, `{ "$ref": "${output}" } for what that step came to, or another value`)
   const held = hold === undefined ? [] : readLimits(ofInput, hold, 'hold')
@@ -150,7 +150,7 @@ function readSteps(reading: StepReading, value: unknown): Record<string, StepFor
         faults.add(
           `${within('steps', name)}.after`,
           'graph.step.unknown',
-          `${within('steps', name)}.after names the step ${JSON.stringify(each.slice(0, 60))}, which does not exist; ${didYouMean(each, Object.keys(steps))}Expected a step of this graph.`,
+          `${within('steps', name)}.after names the step ${JSON.stringify(each.slice(0, 60))}, which does not exist${didYouMean(each, Object.keys(steps))}Expected a step of this graph.`,
         )
   return steps
 }
@@ -212,7 +212,7 @@ function checkPath(
     faults.add(path, 'graph.path.unknown', `${path} is invalid: ${JSON.stringify(value.slice(0, 60))} ${why}.`)
   if (!seen.includes(head))
     wrong(
-      `begins with what is not seen here; ${didYouMean(head, seen)}Expected a path that begins with ${seen.join(', ')}`,
+      `begins with what is not seen here${didYouMean(head, seen)}Expected a path that begins with ${seen.join(', ')}`,
     )
   else if (head === 'input' && shape !== null && !leadsInto(shape, rest))
     wrong('is not in the input, as the definition describes it')

@@ -29,14 +29,14 @@ const ITEMS = 10_000
 /** The parts of a definition that its steps are checked against. */
 export interface StepReading extends Omit<Reading, 'seenPath'> {
   readonly graph: string
-  /** Null: there is none of this name; undefined: nobody knows. */
+  /** Null: there is none of this name; undefined: unknown. */
   readonly hasTask: (name: string) => boolean | undefined
   readonly hasWorkflow: (name: string) => boolean | undefined
   /** Checks a path by the names that are seen. */
   readonly seenPath: (value: string, path: string, seen: readonly string[]) => void
 }
 
-/** Reads one step; null: it is no object. */
+/** Reads one step; null: it is not an object. */
 export function readStep(reading: StepReading, name: string, value: unknown, path: string): StepForm | null {
   const { faults } = reading
   const fields = faults.fields(value, FIELDS, path)

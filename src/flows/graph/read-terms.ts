@@ -12,10 +12,10 @@ import { IN_CODE, isInCode, type InCode, type LimitForm, type RetryForm, type Te
 /** The fields of a step that say how it runs. */
 export const TERMS = ['limits', 'retry', 'timeout', 'priority', 'queue'] as const
 
-/** What a reader of a definition knows beside it. */
+/** The facts that a reader knows beside a definition. */
 export interface Reading {
   readonly faults: Faults
-  /** The policy of a limit; null: there is none of this name; undefined: nobody knows. */
+  /** The policy of a limit; null: there is none of this name; undefined: unknown. */
   readonly policy: (limit: string) => LimitPolicy | null | undefined
   /** Checks a path by what is seen at its place. */
   readonly seenPath: (value: string, path: string) => void

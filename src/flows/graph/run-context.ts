@@ -35,7 +35,7 @@ export class RunContext {
     return this.model.steps.get(step)
   }
 
-  /** What a step sees that comes after these. Failures are data, and a skipped step has no value. */
+  /** The values that a step sees that comes after these. Failures are data, and a skipped step has no value. */
   async seen(after: readonly string[]): Promise<SeenValues> {
     this.#input ??= inputOf(this.model, valueOf(this.progress.memory.input))
     const seen: Record<string, unknown> = { input: await this.#input }

@@ -58,7 +58,7 @@ export async function runHere(
   }
   if (entry.signal.aborted) throw new Aborted(result)
   const retry = retryOf(step.retry)
-  // A refusal closes no budget here, and is no attempt.
+  // A refusal closes no budget here, and does not count as an attempt.
   const attempt = isRateLimited(result) ? 0 : 1
   if (result instanceof NonRetryable || attempt >= retry.attempts) {
     progress.put({ ...begun, state: 'failed', error: storedError(result), finishedUs })

@@ -2,7 +2,7 @@ import type { JsonValue } from '../../base/json-value.ts'
 import { readPath } from '../../policy/limits/partition-key.ts'
 import type { Condition } from './form.ts'
 
-/** What a step sees: the run's input, results by step, and `item` and `index` of an item. */
+/** The values that a step sees: the run's input, results by step, and `item` and `index` of an item. */
 export type SeenValues = Readonly<Record<string, unknown>>
 
 /** JSON with each `{ "$ref": path }` replaced by the value at that path. A value that is not there is left out, as JSON does. */

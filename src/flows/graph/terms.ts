@@ -22,7 +22,7 @@ export function retryOf(retry: RetryForm | undefined): RetryPolicy {
   return retryPolicy(retry, 'retry of a step')
 }
 
-/** What the limits of a step come to. */
+/** The buckets, weights and options that a step's limits give. */
 export interface StepUses {
   readonly specs: readonly UseSpec<never>[]
   /** Of limits that this engine does not know: the store may. */

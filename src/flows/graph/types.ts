@@ -25,7 +25,7 @@ export interface StepOptions<V> {
   readonly queue?: string
 }
 
-/** What a step of a graph sees: the flow's input, and what the steps came to that it comes after. */
+/** The values that a step of a graph sees: the flow's input, and the outcomes of the steps that it comes after. */
 export type Seen<S, A extends keyof S> = { readonly [K in ('input' & keyof S) | A]: S[K] }
 type NewName<S, N extends string> = N extends keyof S ? never : N
 /** `when` makes an output optional for those behind the step; `continue` hands them its failure instead. */
@@ -123,16 +123,16 @@ export interface GraphEach<I, S, V, Sig extends Schemas> {
 
 /** A graph so far. Its steps begin with the flow, unless they come `after` others. */
 export interface Graph<I, S, Sig extends Schemas> extends GraphSteps<I, S, Seen<S, never>, Sig> {
-  /** The next step waits for these to end, and sees what they came to. */
+  /** The next step waits for these to end, and sees their outcomes. */
   after<const A extends Exclude<keyof S & string, 'input'>>(...steps: readonly A[]): GraphSteps<I, S, Seen<S, A>, Sig>
-  /** What undoes a step that completed, once the flow has failed: one at a time, the last completed first. */
+  /** Undoes a step that completed, once the flow has failed: one at a time, the last completed first. */
   undo<const N extends Exclude<keyof S & string, 'input'>>(
     step: N,
     options: StepOptions<Seen<S, N>>,
     run: (seen: Seen<S, N>, step: StepContext) => unknown,
   ): Graph<I, S, Sig>
   /**
-   * What the flow comes to, from what all steps came to.
+   * Computes the result of the flow from the outcomes of all steps.
    * @throws {SluiceError} `graph.invalid`, whose cause is the list of all faults
    */
   output<R>(of: (seen: S) => R): GraphDefinition<I, R, Sig>

@@ -9,6 +9,7 @@ import { HOLD_STEP } from '../../jobs/workflow.ts'
 import { moveOf, waitOf } from '../shared/records.ts'
 import { homeOf } from '../shared/start.ts'
 import { runStep } from '../shared/step-context.ts'
+import { isStoreTrouble } from '../shared/store-trouble.ts'
 import type { MachineCode } from './code.ts'
 import { goFrom } from './go.ts'
 import { readStepText, visitName } from './step-text.ts'
@@ -27,6 +28,7 @@ export async function enterMachine(code: MachineCode, entry: FlowEntry): Promise
     const state = await stateOf(visit)
     return await (isGate || step === null ? arrive(visit, state, isGate) : run(visit, state))
   } catch (error) {
+    if (isStoreTrouble(error)) throw error
     // The state, or a limit of the first step, is wrong: another attempt would find the same.
     return failed(visit, asError(error), [])
   }
@@ -59,6 +61,7 @@ async function run(visit: Visit, state: unknown): Promise<FlowEnd> {
   try {
     return await goFrom(visit, outcome.value, woken.consumed)
   } catch (error) {
+    if (isStoreTrouble(error)) throw error
     // Where it wants to go cannot be: another attempt would want the same.
     return failed(visit, asError(error), woken.consumed)
   }

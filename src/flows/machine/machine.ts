@@ -131,7 +131,7 @@ function codeOf(name: string, options: MachineOptions<Schemas, Schemas, string, 
   if (!steps.includes(first))
     throw new SluiceError(
       'option.invalid',
-      `first of ${what} is invalid: ${quote(first)}; ${didYouMean(first, steps)}Expected one of ${steps.join(', ')}.`,
+      `first of ${what} is invalid: ${quote(first)}${didYouMean(first, steps)}Expected one of ${steps.join(', ')}.`,
     )
   if (result !== undefined) checkSchema(result, `result of ${what}`)
   checkOptions(run, steps, `run of ${what}`)
@@ -148,7 +148,10 @@ function codeOf(name: string, options: MachineOptions<Schemas, Schemas, string, 
     limits: new Map(
       steps.map((step) => [
         step,
-        stepUses(limits[step] as readonly StepLimit<never>[] | undefined, `limits.${step} of ${what}`),
+        stepUses(
+          (Object.hasOwn(limits, step) ? limits[step] : undefined) as readonly StepLimit<never>[] | undefined,
+          `limits.${step} of ${what}`,
+        ),
       ]),
     ),
     retry: retryPolicy(retry, `retry of ${what}`),

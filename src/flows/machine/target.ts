@@ -73,7 +73,7 @@ function stepIn({ name, steps }: MachineCode, step: unknown): string {
   if (typeof step === 'string' && steps.includes(step)) return step
   throw new SluiceError(
     'option.invalid',
-    `The machine ${name} has no step ${quote(step)}; ${didYouMean(String(step), steps)}Expected one of ${steps.join(', ')}.`,
+    `The machine ${name} has no step ${quote(step)}${didYouMean(String(step), steps)}Expected one of ${steps.join(', ')}.`,
   )
 }
 

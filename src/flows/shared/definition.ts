@@ -9,6 +9,7 @@ import type { RetryPolicy } from '../../jobs/retry-policy.ts'
 import { checkSchema, type Schema, validate } from '../../jobs/schema.ts'
 import { DEADLINE_STEP } from '../../jobs/workflow.ts'
 import { endFlow } from './deadline.ts'
+import { againLater } from './store-trouble.ts'
 
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
 
@@ -60,7 +61,7 @@ export async function checkSignal(
   if (typeof name !== 'string' || !names.includes(name))
     throw new SluiceError(
       'option.invalid',
-      `The workflow ${workflow} has no signal ${quote(name)}; ${didYouMean(String(name), names)}Expected ${names.length === 0 ? 'none' : names.join(', ')}.`,
+      `The workflow ${workflow} has no signal ${quote(name)}${didYouMean(String(name), names)}Expected ${names.length === 0 ? 'none' : names.join(', ')}.`,
     )
   const what = `the signal ${name} of workflow ${workflow}`
   await validate(signals[name] as Schema, payload, what)
@@ -90,7 +91,7 @@ export function definitionOf({ queue, retry, enter, ...parts }: DefinitionParts)
       run: () => {
         throw new RangeError(`the workflow ${parts.name} has no handler`)
       },
-      enter: (entry) => (entry.run.step === DEADLINE_STEP ? endFlow(entry) : enter(entry)),
+      enter: (entry) => (entry.run.step === DEADLINE_STEP ? endFlow(entry) : enter(entry)).catch(againLater),
       onStarted: undefined,
       onCompleted: undefined,
       onError: undefined,

@@ -1,7 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
-import { notAList } from '../../engine/define/limit-registry.ts'
-import { isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../../policy/limits/define.ts'
+import { isLimitUse, type Limit, type LimitUse, useOf, type UseSpec, notAList } from '../../policy/limits/define.ts'
 import { isPath, readPath } from '../../policy/limits/partition-key.ts'
 
 type Scalar = string | number | boolean

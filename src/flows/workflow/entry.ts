@@ -6,6 +6,7 @@ import { type Home, plainArrival } from '../shared/arrivals.ts'
 import { flowError } from '../shared/failures.ts'
 import { endOf, recordOf } from '../shared/records.ts'
 import { checkOutsideStep } from '../shared/step-context.ts'
+import { AGAIN_LATER, isStoreTrouble } from '../shared/store-trouble.ts'
 import { type Ask, resumed, type Want } from './ask.ts'
 import type { Body, MakeWant } from './body.ts'
 import type { WorkflowCode } from './code.ts'
@@ -123,8 +124,9 @@ export class BodyEntry implements Body {
       else if (this.entry.signal.aborted) this.#drop(ask)
       else if (await this.#write()) await this.#ran({ ...ask, want }, await runInPlace(this, name, want))
     } catch (error) {
-      // Its options or its limits are wrong: another attempt would find the same.
-      await this.#ran(ask, refused(this.entry, name, asError(error)))
+      // Otherwise its options or its limits are wrong: another attempt would find the same.
+      if (isStoreTrouble(error)) this.#ending ??= AGAIN_LATER
+      else await this.#ran(ask, refused(this.entry, name, asError(error)))
     } finally {
       this.#running--
       this.#touch()
@@ -256,7 +258,7 @@ export class BodyEntry implements Body {
     const { unasked } = this
     const isGrantInVain = this.entry.run.step !== null && unasked.includes(this.entry.run.step)
     if (isGrantInVain) unitsBack(this.entry)
-    // What side jobs did in vain counts once the body asks for other steps in their place.
+    // Side jobs that ran in vain count once the body asks for other steps in their place.
     const isAgain = hasWithdrawn(this) && [...this.#waiting.values()].some(({ want }) => want.kind === 'step')
     if (unasked.length === 0 && !hasWithdrawn(this)) return
     const record = strayedFrom(this, unasked, isGrantInVain || isAgain)

@@ -1,7 +1,6 @@
 import type { StepRecord } from '../../jobs/flow-memory.ts'
 import { durationMs, durationUs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkInstant } from '../../base/instant.ts'
 import { checkOptions, quote, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import { specsOf } from '../../engine/define/limit-registry.ts'
@@ -16,6 +15,7 @@ import { recordOf, valueOf } from '../shared/records.ts'
 import { type ChildOptions, prepareChild } from '../shared/start-child.ts'
 import type { StepContext } from '../shared/step-context.ts'
 import type { Schemas } from '../shared/startable.ts'
+import { untilOf } from '../shared/until.ts'
 import type { SignalWant, SleepWant, StepWant } from './ask.ts'
 import type { Body } from './body.ts'
 import { LONGEST_NAME } from './names.ts'
@@ -58,7 +58,23 @@ export function stepsOf(body: Body, input: unknown): Steps<Schemas> {
     signal: (name: string, options: { readonly within?: Duration } = {}) => signal(body, name, options),
     changed: (name: string) => changed(body, name),
   }
-  return Object.freeze(steps) as unknown as Steps<Schemas>
+  const own = Object.entries(steps).map(([name, value]) => [
+    name,
+    typeof value === 'function' ? observed(value) : value,
+  ])
+  return Object.freeze(Object.fromEntries(own)) as Steps<Schemas>
+}
+
+/**
+ * A body may look at a failure late, as when it awaits another step first, or never. The process must not end by it: the
+ * failure is remembered with its step.
+ */
+function observed<A extends never[]>(request: (...given: A) => Promise<unknown>): (...given: A) => Promise<unknown> {
+  return (...given) => {
+    const answer = request(...given)
+    answer.catch(() => undefined)
+    return answer
+  }
 }
 
 /** The value of a step that has ended. @throws {StepFailed} */
@@ -76,6 +92,11 @@ async function stepWant(
   third: StepCode | undefined,
 ): Promise<StepWant> {
   const what = `step ${quote(name)} of workflow ${code.name}`
+  if (typeof second === 'function' && third !== undefined)
+    throw new SluiceError(
+      'option.invalid',
+      `${what} has options behind its code: ${show(third)}. Expected flow.step(name, options, code).`,
+    )
   const options = typeof second === 'function' ? {} : second
   const run = typeof second === 'function' ? second : third
   checkOptions(options, STEP_OPTIONS, what)
@@ -104,13 +125,7 @@ function sleepWant({ entry }: Body, us: number): SleepWant {
 }
 
 function untilWant({ entry }: Body, name: string, at: unknown): SleepWant {
-  const ms = at instanceof Date ? at.getTime() : Number.NaN
-  if (Number.isNaN(ms))
-    throw new SluiceError(
-      'delay.invalid',
-      `The time of sleepUntil ${quote(name)} is invalid: ${show(at)}. Expected a valid Date.`,
-    )
-  const untilMs = checkInstant(ms, 'The time of sleepUntil')
+  const untilMs = untilOf(at, `The time of sleepUntil ${quote(name)}`)
   const leftMs = Math.max(0, untilMs - entry.engine.clock.now())
   return { kind: 'sleep', dueUs: entry.store.nowUs() + Math.ceil(leftMs * 1000), untilMs }
 }

@@ -3,6 +3,7 @@ import { asError } from '../../base/thrown.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
 import type { Home } from '../shared/arrivals.ts'
 import { checkOutsideStep } from '../shared/step-context.ts'
+import { AGAIN_LATER, isStoreTrouble } from '../shared/store-trouble.ts'
 import { resumed } from './ask.ts'
 import type { Body, MakeWant } from './body.ts'
 import type { WorkflowCode } from './code.ts'
@@ -124,8 +125,8 @@ export class SideEntry implements Body {
         this.#leave()
       }
     } catch (error) {
-      // Its options or its limits are wrong: another attempt would find the same.
-      end(failedAs(refused(entry, name, asError(error)).error))
+      // Otherwise its options or its limits are wrong: another attempt would find the same.
+      end(isStoreTrouble(error) ? AGAIN_LATER : failedAs(refused(entry, name, asError(error)).error))
     } finally {
       this.#making--
       this.#touch()

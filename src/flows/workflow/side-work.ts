@@ -79,7 +79,8 @@ async function draftsOf(
 }
 
 /** The results of a map in the order of its items, or with `collect` how each ended. @throws {StepFailed} */
-export function mapped(record: StepRecord, { onFailure }: { readonly onFailure?: unknown }): unknown {
+export function mapped(record: StepRecord, options: { readonly onFailure?: unknown } | null): unknown {
+  const onFailure = options?.onFailure
   const { error, name, result, state } = record
   const items = (valueOf(result) ?? []) as readonly unknown[]
   if (state === 'done' && !error) return onFailure === 'collect' ? items.map((value) => ({ ok: true, value })) : items

@@ -16,7 +16,7 @@ export function strict<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S
       const known = Object.keys(shape)
       const hint = didYouMean(name, known)
       const expected = known.length === 0 ? 'no members' : known.join(', ')
-      return `${name.slice(0, 60)} is unknown${hint === '' ? '. ' : `; ${hint}`}Expected ${expected}.`
+      return `${name.slice(0, 60)} is unknown${hint}Expected ${expected}.`
     },
   })
 }
@@ -43,7 +43,7 @@ export const Start: z.ZodType<{
 
 /** A signal. */
 export const Signal: z.ZodType<{ payload?: unknown; once?: string | undefined }> = strict({
-  payload: z.unknown(),
+  payload: z.unknown().optional(),
   once: Name.optional(),
 })
 
@@ -52,6 +52,9 @@ export const Retry: z.ZodType<{ from?: string | undefined } | undefined> = stric
 
 /** A body without members, or none. */
 export const Nothing: z.ZodType<Record<string, never> | undefined> = strict({}).optional()
+
+/** A query without members. A member of the body that was put there would do nothing. */
+export const NoQuery: z.ZodType<Record<string, never>> = strict({})
 
 const States = z.string().max(100)
 

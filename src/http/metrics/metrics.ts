@@ -9,9 +9,8 @@ import type { EventLog } from '../event-log.ts'
 import type { Monitor } from '../monitor/monitor.ts'
 import { countsOf } from '../ojs/counts.ts'
 import { expose, type Family, gauge } from './exposition.ts'
-import { ojsFamilies } from './ojs-families.ts'
 import { processFamilies } from './process-families.ts'
-import { storeFamilies } from './store-families.ts'
+import { ojsFamilies, storeFamilies } from './store-families.ts'
 
 /** The parts of a server that metrics read. */
 export interface MetricsParts {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Duration } from '../../base/duration.ts'
 import type { PolicyChange } from '../../policy/limits/override.ts'
-import type { Remark } from '../../engine/api/override-view.ts'
+import type { Remark } from '../../policy/limits/change-terms.ts'
 import type { Call, Operation } from '../operation.ts'
 import { keyInPath } from './key-in-path.ts'
 import { BucketJson, bucketJson, LimitJson, limitJson } from './limit-json.ts'

@@ -50,7 +50,7 @@ export async function figuresOf(
   named: string,
 ): Promise<LimitFigures> {
   const { sluice, remote, monitor } = call.server
-  const [found] = await limitFigures(sluice.limits, await remote.store(), (names) => monitor.limitSeries(names), stored)
+  const [found] = await limitFigures(sluice.limits, await remote.store(), monitor.figureSources, stored)
   if (!found) throw notFound('limit', named)
   return found
 }

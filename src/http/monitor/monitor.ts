@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { Sluice } from '../../engine/engine.ts'
+import { waitLists } from '../../engine/api/wait-lists.ts'
 import type { Remote } from '../../remote/remote.ts'
 import type { QueueCount } from '../../store/contract/queues.ts'
 import type { Throttled } from '../../store/contract/waits.ts'
@@ -10,7 +11,13 @@ import type { SeriesRow } from '../../store/contract/series.ts'
 import { BackendsDown } from './backends-down.ts'
 import { BulkRunner } from './bulk-runner.ts'
 import { Costly } from '../../base/costly.ts'
-import { type LimitFigures, limitFigures, type LimitSeries } from '../../engine/api/limit-figures.ts'
+import {
+  type LimitFigures,
+  limitFigures,
+  type LimitSeries,
+  type LimitWaits,
+  limitWaits,
+} from '../../engine/api/limit-figures.ts'
 import { type Redact, type Redactor, redactor } from './redact.ts'
 
 const STEP_MS = 10_000
@@ -21,6 +28,8 @@ const FAILURES_AT_LEAST = 5
 /** A full limit has starts in the first and the last two minutes, of which this share had to wait. */
 const FULL_EDGE_MS = 120_000
 const FULL_SHARE = 0.95
+/** Limits whose wait lists are kept counted. */
+const WAITS_AT_MOST = 100
 /** The longest wait lists that views show. */
 const WAIT_LISTS = 1000
 
@@ -50,12 +59,18 @@ export class Monitor {
   readonly backendsDown: BackendsDown
   readonly #remote: Remote
   readonly #clock: Clock
+  readonly #waits = new Map<string, Costly<LimitWaits>>()
   /** All limits with their figures. */
   readonly limits: Costly<LimitFigures[]>
   /** Jobs by queue and state. */
   readonly counts: Costly<readonly QueueCount[]>
+  /** The parts of the figures of limits that all viewers share. */
+  readonly figureSources: Parameters<typeof limitFigures>[2] = {
+    seriesOf: (names) => this.limitSeries(names),
+    waitsOf: (limit) => this.waitsOf(limit),
+  }
   /** The longest wait lists. */
-  readonly throttled: Costly<Throttled>
+  readonly throttled: Costly<Omit<Throttled, 'next'>>
 
   /** @throws {SluiceError} `option.invalid` for `redact` */
   constructor({ sluice, remote, clock, logger, newId, redact }: MonitorParts) {
@@ -66,11 +81,20 @@ export class Monitor {
     const changed = (id: string): void => this.changes.note('bulk', id)
     this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changed })
     this.backendsDown = new BackendsDown(sluice, clock)
-    this.limits = new Costly(clock, async () =>
-      limitFigures(sluice.limits, await remote.store(), (names) => this.limitSeries(names)),
-    )
+    this.limits = new Costly(clock, async () => limitFigures(sluice.limits, await remote.store(), this.figureSources))
     this.counts = new Costly(clock, async () => (await remote.store()).queueCounts())
-    this.throttled = new Costly(clock, async () => (await remote.store()).throttled(WAIT_LISTS))
+    this.throttled = new Costly(clock, async () => waitLists(await remote.store(), WAIT_LISTS))
+  }
+
+  /** The jobs that wait for a limit, now or a little ago. */
+  async waitsOf(limit: string): Promise<LimitWaits> {
+    let waits = this.#waits.get(limit)
+    if (!waits) {
+      waits = new Costly(this.#clock, async () => limitWaits(await this.#remote.store(), limit))
+      if (this.#waits.size >= WAITS_AT_MOST) this.#waits.delete(this.#waits.keys().next().value ?? '')
+      this.#waits.set(limit, waits)
+    }
+    return (await waits.get()).value
   }
 
   /** Runs of the last full minute. */

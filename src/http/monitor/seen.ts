@@ -1,5 +1,5 @@
 import type { Call } from '../operation.ts'
-import { denied } from '../access.ts'
+import { sharedByAll } from '../access.ts'
 import { notFound } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 
@@ -65,6 +65,5 @@ export function seesKey(call: AnyCall, stored: string, key: string | null): bool
 /** Refuses a change of a limit that all tenants share by one of them. @throws {Refusal} 403 */
 export function requireOwnLimit(call: AnyCall, stored: string): void {
   const { tenant } = seenBy(call)
-  if (tenant !== null && tenant !== '' && call.server.limits.isShared(stored))
-    throw denied(`All tenants share the limit ${stored}. Change it with a request without a tenant.`)
+  if (tenant !== null && tenant !== '' && call.server.limits.isShared(stored)) throw sharedByAll(stored)
 }

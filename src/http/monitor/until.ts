@@ -1,6 +1,5 @@
 import { z } from 'zod'
-
-const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
+import { parseInstant } from '../../base/instant.ts'
 
 /** An instant (RFC 3339) or a duration from now, as a text. */
 export const Until: z.ZodType<string> = z
@@ -11,5 +10,6 @@ export const Until: z.ZodType<string> = z
 
 /** A date for an instant, the text itself for a duration: the engine reads it. */
 export function untilOf(text: string): Date | string {
-  return INSTANT.test(text) ? new Date(text) : text
+  const ms = parseInstant(text)
+  return Number.isNaN(ms) ? text : new Date(ms)
 }

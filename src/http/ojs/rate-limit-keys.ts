@@ -1,13 +1,15 @@
 import { z } from 'zod'
 import { isStorable } from '../../base/text.ts'
 import type { KeyCount } from '../../store/contract/limits.ts'
-import { denied } from '../access.ts'
+import { sharedByAll } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { timeOf } from './job-json.ts'
 import { definedLimit, limitJson } from './rate-limits.ts'
 import { RateLimitKey } from './schemas.ts'
+
+type Place = Pick<KeyCount, 'key' | 'waiting'>
 
 const Params = z.object({ key: RateLimitKey })
 const Cursor = z.tuple([z.enum(['waiting', 'key']), z.int().min(0), z.string().refine(isStorable)])
@@ -72,8 +74,7 @@ export const deleteRateLimit: Operation = operation({
   answers: { 200: 'The effective limit; deleted: whether it had an override or a pause.' },
   async run(call) {
     const { params, query, server } = call
-    if (call.tenant !== '' && server.limits.isShared(params.key))
-      throw denied(`All tenants share the limit ${params.key}. Change it with a request without a tenant.`)
+    if (call.tenant !== '' && server.limits.isShared(params.key)) throw sharedByAll(params.key)
     const found = await definedLimit(call, params.key)
     const name = ownName(call.tenant, params.key)
     const { limits } = server.sluice
@@ -90,12 +91,12 @@ function onlyKeyOf({ server, tenant }: Call<unknown, unknown, unknown>, name: st
   return tenant !== '' && limits.isShared(name) && limits.isKeyed(name) ? tenant : null
 }
 
-function writeCursor({ key, waiting }: KeyCount, sort: 'waiting' | 'key'): string {
+function writeCursor({ key, waiting }: Place, sort: 'waiting' | 'key'): string {
   return Buffer.from(JSON.stringify([sort, waiting, key])).toString('base64url')
 }
 
 /** @throws {Refusal} 400 */
-function readCursor(cursor: string, sort: 'waiting' | 'key'): KeyCount {
+function readCursor(cursor: string, sort: 'waiting' | 'key'): Place {
   const read = Cursor.safeParse(parsed(Buffer.from(cursor, 'base64url').toString()))
   if (!read.success || read.data[0] !== sort)
     throw invalid('cursor is invalid. Expected a cursor of this list in this order; omit it to start over.')

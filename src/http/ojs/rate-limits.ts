@@ -1,13 +1,14 @@
 import { z } from 'zod'
-import { keyOf, viewOfOverride } from '../../engine/api/override-view.ts'
+import { viewOfOverride } from '../../engine/api/override-view.ts'
 import { view } from '../../policy/limits/bucket.ts'
+import { keyOf } from '../../policy/limits/change-terms.ts'
 import { guardsOf, type LimitPolicy, type LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Rule, SpacingRule } from '../../policy/rules/rule.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import { applyFittingOverride, changeInText, isOfKind, type PolicyChange } from '../../policy/limits/override.ts'
 import type { Override, LimitTotals } from '../../store/contract/limits.ts'
 import type { BucketBacklog } from '../../store/contract/waits.ts'
-import { denied } from '../access.ts'
+import { denied, sharedByAll } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
@@ -64,8 +65,7 @@ export const putRateLimit: Operation = operation({
   answers: { 200: 'The effective limit.' },
   async run(call) {
     const { body, params, server } = call
-    if (call.tenant !== '' && server.limits.isShared(params.key))
-      throw denied(`All tenants share the limit ${params.key}. Change it with a request without a tenant.`)
+    if (call.tenant !== '' && server.limits.isShared(params.key)) throw sharedByAll(params.key)
     const name = ownName(call.tenant, params.key)
     const known = (await (await server.remote.store()).limits()).find((each) => each.name === name)
     if (!known && typeof body.expires_at === 'string') throw notFound('rate limit', params.key)

@@ -2,9 +2,10 @@ import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { isJobId } from '../../base/ids.ts'
+import { parseInstant } from '../../base/instant.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { isStorable } from '../../base/text.ts'
-import type { JobState } from '../../jobs/job-state.ts'
+import { type JobState, STATES } from '../../jobs/job-state.ts'
 
 const YEAR_MS = 31_536_000_000
 const MOST_BYTES_OF_NAME = 255
@@ -24,7 +25,7 @@ function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.co
         keys: [name],
         input: ctx.value,
         path: [name],
-        message: `is unknown${hint === '' ? '. ' : `; ${hint}`}Expected ${[...known].join(', ')}, or an extension that begins with x_.`,
+        message: `is unknown${hint}Expected ${[...known].join(', ')}, or an extension that begins with x_.`,
       })
     }
   })
@@ -114,16 +115,7 @@ export interface RetryJson {
   [extension: string]: unknown
 }
 
-const State: z.ZodType<JobState> = z.enum([
-  'scheduled',
-  'available',
-  'pending',
-  'active',
-  'completed',
-  'retryable',
-  'cancelled',
-  'discarded',
-])
+const State: z.ZodType<JobState> = z.enum(STATES)
 const Names = z.array(z.string().max(MOST_BYTES_OF_NAME)).max(32)
 
 /** The fields that make two jobs the same. */
@@ -305,7 +297,9 @@ export const PageQuery: z.ZodType<Page> = z.object({
 
 /** An instant as epoch ms. @param nowMs wall clock */
 export function instantMs(text: string, nowMs: number): number {
-  return isRelative(text) ? nowMs + durationUs(text.replace(/^\+/, '') as Duration, 'a time') / 1000 : Date.parse(text)
+  return isRelative(text)
+    ? nowMs + durationUs(text.replace(/^\+/, '') as Duration, 'a time') / 1000
+    : parseInstant(text)
 }
 
 /** Returns whether an instant is given as a time from now. */
@@ -326,5 +320,5 @@ function isDuration(text: string): boolean {
 
 function isInstant(text: string): boolean {
   if (isRelative(text)) return isDuration(text.replace(/^\+/, ''))
-  return /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(Date.parse(text))
+  return !Number.isNaN(parseInstant(text))
 }

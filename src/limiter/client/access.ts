@@ -4,7 +4,7 @@ import type { HeldPermit, LimitBackend, UnitAnswer, UnitRequest, WaitTerms } fro
 import type { FailMode } from './options.ts'
 import type { LimiterLimits } from './uses.ts'
 
-/** How long a call of a backend may take. */
+/** How long one try of a call may take. What is only late is waited for in the next try: it is not asked twice. */
 const CALL_MS = 250
 /** The end of it, in which this process reads what has come. */
 const READ_MS = 20
@@ -14,15 +14,20 @@ const RETRIES_MS = [10, 40]
 const FIRST_PROBE_US = 25_000
 const SLOWEST_PROBE_US = 200_000
 
+/** Who learns how a backend is. */
+export interface BackendObserver {
+  down(error: unknown): void
+  up(downUs: number, grantedBlindly: number): void
+  /** The backend may have taken these permits, and only its answer is missing. */
+  lost(permits: readonly HeldPermit[]): void
+}
+
 /** The parts of the access to a backend. */
 export interface AccessOptions {
   readonly clock: Clock
   readonly limits: Pick<LimiterLimits, 'definitions'>
   readonly failMode: (limit: string) => FailMode
-  readonly down: (error: unknown) => void
-  readonly up: (downUs: number, grantedBlindly: number) => void
-  /** The backend may have taken these permits, and only its answer is missing. */
-  readonly lost: (permits: readonly HeldPermit[]) => void
+  readonly observer: BackendObserver
 }
 
 /** The access to a backend: it defines the limits there, and goes on while the backend cannot be reached. */
@@ -69,12 +74,16 @@ export class Access {
   async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     if (this.#isLocal && this.#isDefined && this.#known) return this.#asked(this.#known, requests)
     if (this.isDown && this.#options.clock.monotonicUs() < this.#probeUs) return this.#unreached(requests)
+    let instead: readonly UnitAnswer[] = []
     try {
-      return await this.call((backend) => this.#asked(backend, requests))
+      return await this.call(
+        (backend) => this.#asked(backend, requests),
+        (answers) => this.#giveBack(requests, answers, instead),
+      )
     } catch (error) {
       if (isRefusal(error)) throw error
       this.#lost(requests)
-      return this.#unreached(requests)
+      return (instead = this.#unreached(requests))
     }
   }
 
@@ -85,7 +94,7 @@ export class Access {
         try {
           return (await backend.wait?.(request, terms)) ?? ((await backend.acquire([request]))[0] as UnitAnswer)
         } catch (error) {
-          // The caller's end is no fault of the backend.
+          // The backend is not at fault when the caller stops.
           if (terms.signal?.aborted) return null
           throw error
         }
@@ -101,21 +110,20 @@ export class Access {
 
   /**
    * Calls the backend, with two short retries.
+   * @param late gets the answer that comes after the caller was told that there is none
    * @throws {SluiceError} `limiter.backend_down`, and what the verb throws
    */
-  async call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+  async call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => void): Promise<T> {
     const pauses = this.isDown ? [] : RETRIES_MS
     // Others do not ask while this call finds out.
     if (this.isDown) this.#probeUs = this.#options.clock.monotonicUs() + CALL_MS * 1000
+    let running: Promise<T> | null = null
     for (let tries = 0; ; tries++) {
       try {
         // Loading code is not the server's time.
         this.#known ??= await this.#backend()
-        const backend = this.#known
-        const answer = await this.#inTime(async () => {
-          if (!this.#isDefined) await this.#define(backend)
-          return work(backend)
-        })
+        running ??= this.#begin(this.#known, work)
+        const answer = await this.#inTime(running)
         this.#reached()
         return answer
       } catch (error) {
@@ -123,17 +131,28 @@ export class Access {
           this.#reached()
           throw error
         }
+        const isLate = error instanceof LateAnswer
         const pauseMs = pauses[tries]
-        if (pauseMs === undefined) throw this.#failed(error)
+        if (pauseMs === undefined) {
+          if (isLate) running?.then(late, () => undefined)
+          throw this.#failed(error)
+        }
+        if (isLate) continue
+        running = null
         await new Promise<void>((resolve) => this.#options.clock.setTimer(resolve, pauseMs))
       }
     }
   }
 
+  async #begin<T>(backend: LimitBackend, work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+    if (!this.#isDefined) await this.#define(backend)
+    return work(backend)
+  }
+
   /** Calls the backend once. Units may be refused all the same, so its answer does not tell that it is up. */
   async once<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
     const backend = (this.#known ??= await this.#backend())
-    return this.#inTime(() => work(backend))
+    return this.#inTime(work(backend))
   }
 
   /** Defines limits that were added later. */
@@ -160,26 +179,24 @@ export class Access {
 
   /** A backend that lost its limits gets them again. */
   async #asked(backend: LimitBackend, requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
-    const answers = await backend.acquire(requests)
+    const answers = checked(await backend.acquire(requests), requests)
     const lost = new Set(answers.flatMap((answer) => (answer.kind === 'unknown' ? [answer.limit] : [])))
     if (lost.size === 0) return answers
     await backend.define(this.#options.limits.definitions())
     const unknown = requests.filter((_, i) => answers[i]?.kind === 'unknown')
-    const again = [...(await backend.acquire(unknown))]
+    const again = [...checked(await backend.acquire(unknown), unknown)]
     return answers.map((answer) => (answer.kind === 'unknown' ? (again.shift() ?? answer) : answer))
   }
 
-  async #inTime<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#isLocal) return work()
+  async #inTime<T>(answer: Promise<T>): Promise<T> {
+    if (this.#isLocal) return answer
     this.#calls++
     return new Promise<T>((resolve, reject) => {
       const { clock } = this.#options
-      const late = (): void => reject(new Error(`no answer within ${CALL_MS} ms`))
+      const late = (): void => reject(new LateAnswer(`no answer within ${CALL_MS} ms`))
       // After a stall of this process the answer may be there, and is read only after the timers that are due.
       let timer = clock.setTimer(() => (timer = clock.setTimer(late, READ_MS)), CALL_MS - READ_MS)
-      work()
-        .finally(() => timer.cancel())
-        .then(resolve, reject)
+      answer.finally(() => timer.cancel()).then(resolve, reject)
     }).finally(() => this.#calls--)
   }
 
@@ -188,7 +205,7 @@ export class Access {
     const downUs = this.#options.clock.monotonicUs() - this.#downSinceUs
     this.#downSinceUs = null
     this.#probes = 0
-    this.#options.up(downUs, this.#blind - this.#blindAtDown)
+    this.#options.observer.up(downUs, this.#blind - this.#blindAtDown)
   }
 
   #failed(cause: unknown): SluiceError {
@@ -202,15 +219,25 @@ export class Access {
     if (this.#downSinceUs === null) {
       this.#downSinceUs = nowUs
       this.#blindAtDown = this.#blind
-      this.#options.down(error)
+      this.#options.observer.down(error)
     }
     return error
   }
 
+  /** Gives back what was granted after the callers had another answer. A start that went on blindly keeps its units. */
+  #giveBack(requests: readonly UnitRequest[], answers: readonly UnitAnswer[], instead: readonly UnitAnswer[]): void {
+    this.#lost(requests)
+    for (const [i, answer] of answers.entries()) {
+      if (answer.kind !== 'granted' || instead[i]?.kind === 'granted') continue
+      for (const use of requests[i]?.uses ?? [])
+        this.once((backend) => backend.charge(use, -use.weight, answer.atUs)).catch(() => undefined)
+    }
+  }
+
   #lost(requests: readonly UnitRequest[]): void {
-    const { limits, lost } = this.#options
+    const { limits, observer } = this.#options
     const counted = new Set(limits.definitions().flatMap(({ name, policy }) => (policy.concurrency ? [name] : [])))
-    lost(
+    observer.lost(
       requests.flatMap(({ permit: id, uses }) => {
         const of = uses.filter(({ limit }) => counted.has(limit))
         return of.length > 0 ? [{ id, of }] : []
@@ -229,6 +256,20 @@ export class Access {
       return { kind: 'denied', by: { limit: by.limit, key: by.key }, retryAfterUs }
     })
   }
+}
+
+/** The answer of a backend is late. It may come yet. */
+class LateAnswer extends Error {}
+
+/** Anything but one answer for each request is trouble of the backend: calls would ask again without end. */
+function checked(answers: readonly UnitAnswer[] | undefined, requests: readonly UnitRequest[]): readonly UnitAnswer[] {
+  if (answers?.length === requests.length && answers.every(isAnswer)) return answers
+  throw new Error('acquire did not give one answer for each request')
+}
+
+function isAnswer(answer: UnitAnswer | null | undefined): boolean {
+  if (answer?.kind === 'denied') return answer.retryAfterUs === null || Number.isFinite(answer.retryAfterUs)
+  return answer?.kind === 'granted' || answer?.kind === 'unknown'
 }
 
 /** The backend answered, and refused the call itself. */

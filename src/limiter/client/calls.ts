@@ -1,4 +1,4 @@
-/** What calls of a limiter take and answer. */
+/** The arguments and answers of a limiter's calls. */
 import type { Duration } from '../../base/duration.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { Permit } from './permit.ts'

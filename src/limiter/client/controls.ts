@@ -1,26 +1,20 @@
 /** The verbs of a limiter that look at buckets and change limits. */
 import type { Clock } from '../../base/clock.ts'
-import { type Duration, durationUs } from '../../base/duration.ts'
-import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, show } from '../../base/options.ts'
-import { storableText } from '../../base/text.ts'
+import type { Duration } from '../../base/duration.ts'
+import { checkOptions } from '../../base/options.ts'
+import { checkRemark, keyOf, lengthUsOf, nameOf, type Remark } from '../../policy/limits/change-terms.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { PolicyChange } from '../../policy/limits/override.ts'
-import { partitionKey } from '../../policy/limits/partition-key.ts'
 import type { BucketReport, ChangeRequest } from '../contract/limiter.ts'
 
 /** Which buckets a change concerns, until when, by whom and why. */
-export interface ChangeOptions {
+export interface ChangeOptions extends Remark {
   /** One partition key; default: all keys. */
   key?: Key
   /** It ends by itself after this time, or at this instant; default: it does not. */
   until?: Duration | Date
-  /** The author: at most 255 characters. */
-  by?: string
-  /** The reason: at most 1,000 characters. */
-  reason?: string
 }
 
 /** The present state of one bucket. */
@@ -80,32 +74,8 @@ export function changeOf(
   clock: Clock,
 ): ChangeRequest {
   checkOptions(options, ['key', 'until', 'by', 'reason'], `the ${kind}`)
-  const name: unknown = typeof limit === 'object' && limit !== null ? limit.name : limit
-  if (typeof name !== 'string')
-    throw new SluiceError(
-      'option.invalid',
-      `A limit is invalid: ${show(limit)}. Expected its name, or the limit itself.`,
-    )
-  const found = options.key === undefined ? null : partitionKey(options.key, 'shared', `limit ${name}`)
-  return {
-    kind,
-    limit: name,
-    key: found?.kind === 'key' ? found.key : null,
-    change,
-    forUs: options.until === undefined ? null : untilOf(options.until, clock),
-    by: textOf(options.by, 'by', 255),
-    reason: textOf(options.reason, 'reason', 1000),
-  }
-}
-
-function untilOf(until: Duration | Date, clock: Clock): number {
-  const forUs = until instanceof Date ? Math.round((until.getTime() - clock.now()) * 1000) : durationUs(until, 'until')
-  if (forUs > 0) return forUs
-  throw new SluiceError('option.invalid', `until is invalid: ${show(until)}. Expected a future time.`)
-}
-
-function textOf(text: unknown, name: string, most: number): string | null {
-  if (text === undefined) return null
-  if (typeof text === 'string' && text.length <= most) return storableText(text)
-  throw new SluiceError('option.invalid', `${name} is invalid. Expected a text of at most ${most} characters.`)
+  const { key, until } = options
+  const name = nameOf(limit)
+  const forUs = until === undefined ? null : lengthUsOf(until, clock)
+  return { kind, limit: name, key: keyOf(key, name), change, forUs, ...checkRemark(options) }
 }

@@ -1,16 +1,19 @@
-/** What calls learn about their budgets: real costs, refusals, and the headers of answers. */
+/** Calls learn about their budgets: real costs, refusals, and the headers of answers. */
 import type { Clock } from '../../base/clock.ts'
+import { mayPass, SluiceError } from '../../base/errors.ts'
+import { show } from '../../base/options.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { RateLimitDetails } from '../../jobs/rate-limit-headers.ts'
 import type { RateLimited } from '../../jobs/rate-limited.ts'
+import { isLimitUse, useOf } from '../../policy/limits/define.ts'
 import { paceOf } from '../../policy/limits/pace.ts'
 import type { BucketName, BucketUse, LimitBackend } from '../contract/limiter.ts'
-import type { LimiterLimits } from './uses.ts'
+import type { LimiterLimits, Use } from './uses.ts'
 
 /** The longest time for which an answer may close or bound a bucket. */
 const LONGEST_US = 3_600_000_000
 
-// What reads answers is loaded with the first one, so that a limiter without them stays small.
+// The code that reads answers is loaded with the first one, so that a limiter without them stays small.
 const headers = async () => import('../../jobs/rate-limit-headers.ts')
 const refusals = async () => import('../../jobs/rate-limited.ts')
 
@@ -47,17 +50,28 @@ export class Feedback {
     this.#running.delete(run)
   }
 
-  /** Closes the bucket that a refusal means: the one that it names, or else the first. */
-  async refused(uses: readonly BucketUse[], refusal: RateLimited): Promise<void> {
+  /**
+   * Closes the bucket that a refusal means: the one that it names, or else the first that the caller listed. While the
+   * backend cannot be reached it does nothing: the refusal, or the answer, is what the caller has to get.
+   */
+  async refused({ uses }: Running, listed: readonly Use[], refusal: RateLimited): Promise<void> {
     const { limitName, key } = refusal
-    const named = limitName === null ? uses[0] : uses.find(({ limit }) => limit === limitName)
+    const named = limitName === null ? this.#first(uses, listed) : uses.find(({ limit }) => limit === limitName)
     const limit = named?.limit ?? limitName
     const policy = limit === null ? null : this.#options.limits.policy(limit)
     if (limit === null || !policy) return
     const { intervalUs, periodUs } = paceOf(policy)
     const { penaltyUs } = await refusals()
     const forUs = penaltyUs(refusal, { nowMs: this.#options.clock.now(), intervalUs, periodUs })
-    await this.penalize({ limit, key: key === null ? (named?.key ?? '') : String(key) }, forUs)
+    await ifReached(() => this.penalize({ limit, key: key === null ? (named?.key ?? '') : String(key) }, forUs))
+  }
+
+  /** Buckets are sorted by name: the first of them may be any. */
+  #first(uses: readonly BucketUse[], listed: readonly Use[]): BucketName | undefined {
+    const [first] = Array.isArray(listed) ? (listed as readonly unknown[]) : []
+    if (!isLimitUse(first)) return uses[0]
+    const same = uses.filter(({ limit }) => limit === useOf(first).limit)
+    return same.length > 1 ? this.#options.limits.one(first, 'limiter.run') : (same[0] ?? uses[0])
   }
 
   async penalize(bucket: BucketName, forUs: number): Promise<void> {
@@ -65,12 +79,17 @@ export class Feedback {
     if (isNews) this.#options.adjusted(bucket, forUs, null)
   }
 
-  /** Reads an answer: a refusal closes a bucket, and headers correct those of limits with `calibrate`. */
-  async observe(run: Running, answer: Answer): Promise<void> {
+  /**
+   * Reads an answer: a refusal closes a bucket, and headers correct those of limits with `calibrate`.
+   * @throws {SluiceError} `option.invalid`
+   */
+  async observe(run: Running, listed: readonly Use[], answer: Answer): Promise<void> {
+    if (typeof answer !== 'object' || answer === null)
+      throw new SluiceError('option.invalid', `The answer to observe is invalid: ${show(answer)}. Expected a response.`)
     const nowMs = this.#options.clock.now()
     const { isRefusal, readRateLimitHeaders } = await headers()
     const isRefused = isRefusal(answer)
-    if (isRefused) await this.refused(run.uses, (await refusals()).RateLimited.from(answer, { now: nowMs }))
+    if (isRefused) await this.refused(run, listed, (await refusals()).RateLimited.from(answer, { now: nowMs }))
     for (const use of run.uses) {
       const policy = this.#options.limits.policy(use.limit)
       if (!policy?.calibrate) continue
@@ -81,7 +100,7 @@ export class Feedback {
       const resetInUs = resetOf(details, nowMs) ?? paceOf(policy).periodUs
       const left = Math.max(0, remaining - this.#unseen(run, use))
       const report = { remaining: left, resetInUs: Math.min(resetInUs, LONGEST_US), direction, reset }
-      const isNews = await this.#options.call((backend) => backend.calibrate(use, report))
+      const isNews = await ifReached(() => this.#options.call((backend) => backend.calibrate(use, report)))
       if (isNews) this.#options.adjusted(use, report.resetInUs, left)
     }
   }
@@ -94,6 +113,16 @@ export class Feedback {
       for (const use of other.uses) if (use.limit === limit && use.key === key) units += use.weight
     }
     return units
+  }
+}
+
+/** The answer of a call; undefined if the backend cannot be reached, which its own event tells. */
+async function ifReached<T>(call: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await call()
+  } catch (error) {
+    if (!mayPass(error)) throw error
+    return undefined
   }
 }
 

@@ -39,6 +39,8 @@ export function limitedFetch(options: FetchOptions, { acquire, feedback }: Fetch
       'option.invalid',
       `uses of limiter.fetch is invalid: ${show(uses)}. Expected a function of the request.`,
     )
+  if (typeof send !== 'function')
+    throw new SluiceError('option.invalid', `fetch of limiter.fetch is invalid: ${show(send)}. Expected a function.`)
   if (!Number.isInteger(retries) || retries < 0 || retries > MOST_RETRIES)
     throw new SluiceError(
       'option.invalid',
@@ -47,14 +49,14 @@ export function limitedFetch(options: FetchOptions, { acquire, feedback }: Fetch
   return async (input, init) => {
     const request = new Request(input, init)
     const buckets = uses(request)
-    if (buckets.length === 0) return send(request)
+    if (Array.isArray(buckets) && buckets.length === 0) return send(request)
     for (let left = retries; ; left--) {
       const start = await acquire(buckets, { wait, priority, signal: request.signal })
       feedback.begin(start)
       let response: Response
       try {
         response = await send(left > 0 ? request.clone() : request)
-        await feedback.observe(start, response)
+        await feedback.observe(start, buckets, response)
       } finally {
         feedback.end(start)
         await start.release()

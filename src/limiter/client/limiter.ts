@@ -1,9 +1,8 @@
-import { EventEmitter } from 'node:events'
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, show } from '../../base/options.ts'
+import { checkOptions, checkText, show } from '../../base/options.ts'
 import { systemRandom } from '../../base/random.ts'
-import { isName } from '../../base/text.ts'
+import { isName, isStorable } from '../../base/text.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isRateLimited } from '../../jobs/is-rate-limited.ts'
 import type { Limit } from '../../policy/limits/define.ts'
@@ -18,8 +17,9 @@ import { Feedback } from './feedback.ts'
 import type { AcquireOptions, Confirmed, LimiterEvents, Reservation, RunContext, RunOptions } from './calls.ts'
 import { type FetchOptions, limitedFetch } from './fetch.ts'
 import { Lines } from './lines.ts'
+import { Listeners } from './listeners.ts'
 import type { CheckedOptions } from './options.ts'
-import { GrantedStart, type Permit, type StartOwner } from './permit.ts'
+import { GrantedStart, type Permit, permitOf, type StartOwner } from './permit.ts'
 import { Permits } from './permits.ts'
 import { Returns } from './returns.ts'
 import { LimiterLimits, type Use } from './uses.ts'
@@ -37,7 +37,7 @@ export class Limiter {
   readonly #owner: StartOwner
   readonly #returns: Returns
   readonly #feedback: Feedback
-  readonly #events = new EventEmitter()
+  readonly #events = new Listeners()
   readonly #reserved = new Map<string, readonly BucketUse[]>()
   readonly #prefix: string = `${nonce()}${nonce()}.`
   #starts = 0
@@ -53,15 +53,20 @@ export class Limiter {
       clock,
       limits,
       failMode,
-      down: (error) => this.#events.emit('rate_limit.backend_down', { error }),
-      up: (downUs, granted) => {
-        this.#events.emit('rate_limit.backend_up', { downMs: downUs / 1000, granted })
-        void this.#returns.flush()
+      observer: {
+        down: (error) => this.#events.emit('rate_limit.backend_down', { error }),
+        up: (downUs, granted) => {
+          this.#events.emit('rate_limit.backend_up', { downMs: downUs / 1000, granted })
+          void this.#returns.flush()
+        },
+        lost: (permits) => this.#returns.keep(permits),
       },
-      lost: (permits) => this.#returns.keep(permits),
     })
     const call = <T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> => this.#access.call(work)
-    this.#permits = new Permits(clock, leaseUs, (permits) => call((backend) => backend.extend(permits, leaseUs)))
+    this.#permits = new Permits(clock, leaseUs, (permits) =>
+      // The spread throws for an answer that is not a list. Then no permit counts as ended.
+      call(async (backend) => [...(await backend.extend(permits, leaseUs))]),
+    )
     this.#owner = {
       permits: this.#permits,
       release: async (permit) => {
@@ -98,10 +103,9 @@ export class Limiter {
     return this.#lines.waiting
   }
 
-  /** Listens to an event. It returns a function that ends that. */
+  /** Listens to an event. It returns a function that ends that. @throws {SluiceError} `option.invalid` */
   on<E extends keyof LimiterEvents>(event: E, listener: (payload: LimiterEvents[E]) => void): () => void {
-    this.#events.on(event, listener)
-    return () => this.#events.off(event, listener)
+    return this.#events.on(event, listener)
   }
 
   /** Adds limits. */
@@ -116,9 +120,17 @@ export class Limiter {
    * @throws {SluiceError} `limiter.full`, `limiter.closed`, `limit.unknown`, `limit.weight.above_burst`; the reason of
    * an aborted signal
    */
-  async acquire(uses: readonly Use[], options: AcquireOptions = WAITING): Promise<Permit> {
-    if (options !== WAITING) checkOptions(options, ['wait', 'priority', 'signal'], 'limiter.acquire')
-    return this.#acquire(uses, options)
+  acquire(uses: readonly Use[], options: AcquireOptions = WAITING): Promise<Permit> {
+    // An async function takes a fifth more time for a start that is granted at once.
+    try {
+      if (options !== WAITING) checkOptions(options, ['wait', 'priority', 'signal'], 'limiter.acquire')
+      const start = this.#acquire(uses, options)
+      return start instanceof GrantedStart ? Promise.resolve(start) : start
+    } catch (error) {
+      const { promise, reject } = Promise.withResolvers<Permit>()
+      reject(error)
+      return promise
+    }
   }
 
   /**
@@ -127,10 +139,10 @@ export class Limiter {
    */
   async run<T>(uses: readonly Use[], work: (ctx: RunContext) => Promise<T> | T, options: RunOptions = {}): Promise<T> {
     checkOptions(options, ['wait', 'priority', 'signal', 'permit'], 'limiter.run')
-    const { permit } = options
-    if (permit !== undefined && !(permit instanceof GrantedStart))
-      throw new SluiceError('option.invalid', `permit of limiter.run is invalid: ${show(permit)}. Expected a permit.`)
-    const start = permit ?? (await this.#acquire(uses, options))
+    if (typeof work !== 'function')
+      throw new SluiceError('option.invalid', `The work of limiter.run is invalid: ${show(work)}. Expected a function.`)
+    const start = permitOf(options.permit) ?? (await this.#acquire(uses, options))
+    start.use()
     this.#feedback.begin(start)
     const { signal } = options
     try {
@@ -138,12 +150,12 @@ export class Limiter {
         signal: signal ? AbortSignal.any([signal, start.signal]) : start.signal,
         charge: (use, units) => this.#charge(use, units, start.atUs),
         observe: async (answer) => {
-          await this.#feedback.observe(start, answer)
+          await this.#feedback.observe(start, uses, answer)
           this.#changed(start.uses)
         },
       })
     } catch (error) {
-      if (isRateLimited(error)) await this.#feedback.refused(start.uses, error)
+      if (isRateLimited(error)) await this.#feedback.refused(start, uses, error)
       throw error
     } finally {
       this.#feedback.end(start)
@@ -203,6 +215,8 @@ export class Limiter {
    * @param uses of the reservation; only a process that did not reserve has to name them
    */
   async confirm(id: string, uses?: readonly Use[]): Promise<Confirmed> {
+    // No backend can hold such an id.
+    if (!isStorable(checkText(id, 'The id of limiter.confirm'))) return { kind: 'gone' }
     const named = uses && this.#limits.resolve(uses, 'limiter.confirm')
     const answer: Confirmation = await this.#call((backend) => backend.confirm(id))
     if (answer.kind === 'wait') return { kind: 'wait', startAfterMs: answer.startAfterUs / 1000 }
@@ -213,6 +227,7 @@ export class Limiter {
 
   /** Gives a reservation back, as far as no later start counts on it. False: it is gone. */
   async cancel(id: string): Promise<boolean> {
+    if (!isStorable(checkText(id, 'The id of limiter.cancel'))) return false
     this.#reserved.delete(id)
     return this.#call((backend) => backend.cancel(id))
   }
@@ -290,7 +305,8 @@ export class Limiter {
   }
 
   #acquire(uses: readonly Use[], options: AcquireOptions): GrantedStart | Promise<GrantedStart> {
-    const { wait = true, signal } = options
+    const { wait = true } = options
+    const signal = signalOf(options.signal)
     signal?.throwIfAborted()
     const buckets = this.#limits.resolve(uses, 'limiter.acquire')
     const priority = priorityOf(options.priority)
@@ -343,6 +359,16 @@ export class Limiter {
     const until = new Date(this.#options.clock.now() + forUs / 1000)
     this.#events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining })
   }
+}
+
+/** @throws {SluiceError} `option.invalid` */
+function signalOf(signal: unknown): AbortSignal | undefined {
+  if (signal === undefined || signal === null) return undefined
+  if (signal instanceof AbortSignal) return signal
+  throw new SluiceError(
+    'option.invalid',
+    `signal of limiter.acquire is invalid: ${show(signal)}. Expected an AbortSignal.`,
+  )
 }
 
 function waitUsOf(wait: Duration | boolean): number {

@@ -1,12 +1,12 @@
 import { type Clock, systemClock } from '../../base/clock.ts'
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkMethods, checkOptions, show } from '../../base/options.ts'
+import { checkMethods, checkOptions, ownNames, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { LimitBackend } from '../contract/limiter.ts'
 
-/** What happens to calls while the backend cannot be reached: they wait, or they go on without a budget. */
+/** The fate of calls while the backend cannot be reached: they wait, or they go on without a budget. */
 export type FailMode = 'closed' | 'open'
 
 /** The options of `createLimiter`. */
@@ -95,7 +95,7 @@ export function checkBackend(backend: unknown): void {
 /** Reads a fail mode. @throws {SluiceError} `option.invalid` */
 export function failModeOf(given: unknown = 'closed', what = 'createLimiter'): (limit: string) => FailMode {
   if (isFailMode(given)) return () => given
-  const modes = typeof given === 'object' && given !== null ? new Map(Object.entries(given)) : null
+  const modes = ownNames(given) === null ? null : new Map(Object.entries(given as object))
   if (!modes || ![...modes.values()].every(isFailMode))
     throw new SluiceError(
       'option.invalid',

@@ -1,3 +1,4 @@
+import { show } from '../../base/options.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { BucketUse, Granted, HeldPermit } from '../contract/limiter.ts'
 import type { Permits } from './permits.ts'
@@ -29,6 +30,7 @@ export class GrantedStart implements Permit {
   readonly #granted: Granted
   readonly #owner: StartOwner
   #controller: AbortController | null = null
+  #isUsed = false
   #isLost = false
 
   constructor(uses: readonly BucketUse[], granted: Granted, seq: number, owner: StartOwner) {
@@ -50,7 +52,18 @@ export class GrantedStart implements Permit {
     return this.#controller.signal
   }
 
+  /** It was released, or work runs under it: a second run would have no units. */
+  get isUsed(): boolean {
+    return this.#isUsed
+  }
+
+  /** Work runs under it. */
+  use(): void {
+    this.#isUsed = true
+  }
+
   release(): Promise<void> {
+    this.#isUsed = true
     const { permit } = this.#granted
     return permit && this.#owner.permits.drop(permit) ? this.#owner.release(permit) : DONE
   }
@@ -65,5 +78,17 @@ function lost(): SluiceError {
   return new SluiceError(
     'lease.lost',
     'The lease of a permit ended before its release. Check that nothing blocks this process for longer than the lease.',
+  )
+}
+
+/** The start that a permit stands for. @throws {SluiceError} `option.invalid` for one that was used */
+export function permitOf(permit: unknown): GrantedStart | null {
+  if (permit === undefined) return null
+  if (!(permit instanceof GrantedStart))
+    throw new SluiceError('option.invalid', `permit of limiter.run is invalid: ${show(permit)}. Expected a permit.`)
+  if (!permit.isUsed) return permit
+  throw new SluiceError(
+    'option.invalid',
+    'permit of limiter.run is invalid: it was released, or another run has used it. Expected one start for each run.',
   )
 }

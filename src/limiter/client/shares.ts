@@ -64,7 +64,7 @@ export class Shares {
       const share = this.#shares.get(idOf(use))
       if (!share) continue
       const { intervalUs, units, tatUs } = share
-      // What the others left does not count for longer than a few rounds.
+      // Units that others left count for a few rounds only.
       const mostUs = nowUs + 2 * Math.max(units, use.weight) * intervalUs
       share.tatUs = Math.min(Math.max(tatUs, nowUs) + use.weight * intervalUs, mostUs)
     }

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { show } from '../../base/options.ts'
-import { checkUnits, isLimitUse, type LimitUse, useOf } from '../../policy/limits/define.ts'
+import { checkLimits, checkUnits, isLimitUse, type LimitUse, notALimit, useOf } from '../../policy/limits/define.ts'
 import { USE } from '../../policy/limits/limit-use.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import { isShortKey, partitionKey, SHARED_KEY } from '../../policy/limits/partition-key.ts'
@@ -13,6 +13,9 @@ export type Use = LimitUse<unknown>
 export class LimiterLimits {
   readonly #policies = new Map<string, LimitPolicy>()
   readonly #adopts: boolean
+  /** The last use of one bucket, and that bucket: calls for one key often follow each other. */
+  #last: unknown = null
+  #lastBuckets: readonly BucketUse[] = []
 
   /** @param adopts a use defines its limit */
   constructor(adopts = false) {
@@ -24,17 +27,9 @@ export class LimiterLimits {
    * @throws {SluiceError} `option.invalid`, `limit.conflict`
    */
   add(limits: unknown, what: string): readonly LimitDefinition[] {
-    if (!Array.isArray(limits))
-      throw new SluiceError(
-        'option.invalid',
-        `limits of ${what} is invalid: ${show(limits)}. Expected a list, such as limits: [crm].`,
-      )
-    return (limits as readonly unknown[]).map((each) => {
-      if (!isLimitUse(each) || !('name' in each))
-        throw new SluiceError(
-          'option.invalid',
-          `${what} has an invalid limit: ${show(each)}. Expected the result of limit(name, policy).`,
-        )
+    this.#last = null
+    return checkLimits(limits, `limits of ${what}`).map((each) => {
+      if (!('name' in each)) throw notALimit(each, what)
       const { limit: name, policy } = useOf(each)
       refuseOfJobs(name, policy, what)
       this.#checkSame(name, policy, what)
@@ -60,14 +55,21 @@ export class LimiterLimits {
    * @throws {SluiceError} `limit.unknown`, `limit.conflict`, `limit.key.invalid`, `limit.weight.above_burst`,
    * `option.invalid`
    */
-  resolve(uses: unknown, what: string): BucketUse[] {
+  resolve(uses: unknown, what: string): readonly BucketUse[] {
     if (!Array.isArray(uses) || uses.length === 0)
       throw new SluiceError(
         'option.invalid',
         `The uses of ${what} are invalid: ${show(uses)}. Expected a list of at least one, such as [crm.key('acme')].`,
       )
     const [first] = uses as readonly unknown[]
-    if (uses.length === 1 && !(isLimitUse(first) && useOf(first).common)) return [this.one(first, what)]
+    if (uses.length === 1) {
+      if (this.#last !== null && first === this.#last) return this.#lastBuckets
+      if (!(isLimitUse(first) && useOf(first).common)) {
+        this.#lastBuckets = [this.one(first, what)]
+        this.#last = first
+        return this.#lastBuckets
+      }
+    }
     const buckets: BucketUse[] = []
     for (const bucket of (uses as readonly unknown[]).flatMap((use) => this.#both(use, what))) {
       const same = buckets.findIndex((each) => each.limit === bucket.limit && each.key === bucket.key)

@@ -1,5 +1,5 @@
 /**
- * What a backend of limits does. A backend holds buckets, decides by its own clock, and answers with durations, so that
+ * The contract of a backend of limits. A backend holds buckets, decides by its own clock, and answers with durations, so that
  * no caller's clock matters.
  */
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'

@@ -14,7 +14,7 @@ const CHANGES_KEPT = 200
 /** The timeline of a limit that was never defined. */
 export const UNDEFINED: Timeline = new Timeline([])
 
-/** The change that a definition makes; null: it is no news. A lower version loses against a higher one. */
+/** The change that a definition makes; null: it changes nothing. A lower version loses against a higher one. */
 export function definitionEvent(
   timeline: Timeline,
   { policy, version }: LimitDefinition,

@@ -20,7 +20,7 @@ export class ClockOffset {
     const highUs = toUs - sentUs
     const isSet = lowUs > this.#highUs + driftUs || highUs < this.#lowUs - driftUs
     this.#notedUs = answeredUs
-    // A server whose clock was set, or another server, begins anew.
+    // A server whose clock was set, or another server, begins again.
     this.#lowUs = isSet ? lowUs : Math.max(lowUs, this.#lowUs - driftUs)
     this.#highUs = isSet ? highUs : Math.min(highUs, this.#highUs + driftUs)
   }

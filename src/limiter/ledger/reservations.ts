@@ -10,7 +10,7 @@ export interface Reservation {
   readonly request: UnitRequest
   /** The instant at which it was booked. Starts before it that begin late move it. */
   readonly startUs: number
-  /** What it remembers of each bucket, in the order of its uses. */
+  /** Its memory of each bucket, in the order of its uses. */
   readonly booked: readonly BookedUse[]
   /** Whether its units are taken. They are not while its start lies in a fixed window beyond the next. */
   readonly taken: boolean
@@ -143,5 +143,5 @@ export function unbook(bucket: LedgerBucket, { request, startUs, booked }: Reser
   bucket.changed = true
 }
 
-/** What is remembered of a bucket if nothing is. */
+/** The memory of a bucket that has none. */
 const EXACT: BookedUse = { lateUs: 0, backUs: 0, graceUs: 0 }

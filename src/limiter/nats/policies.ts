@@ -11,7 +11,7 @@ export class NatsPolicies extends StoredPolicies {
   readonly #entries: Entries
   #revision = -1
   #writing = ''
-  #events: Readonly<Record<string, readonly LimitEvent[]>> = {}
+  #events: ReadonlyMap<string, readonly LimitEvent[]> = new Map()
 
   constructor(entries: Entries) {
     super()
@@ -23,15 +23,13 @@ export class NatsPolicies extends StoredPolicies {
     if (writing === this.#writing) return
     this.#writing = writing
     this.#revision = revision
-    this.#events = text === '' ? {} : (JSON.parse(text) as Record<string, LimitEvent[]>)
-    this.timelines = new Map(Object.entries(this.#events).map(([name, events]) => [name, new Timeline(events)]))
+    this.#events = new Map(text === '' ? [] : Object.entries(JSON.parse(text) as Record<string, LimitEvent[]>))
+    this.timelines = new Map([...this.#events].map(([name, events]) => [name, new Timeline(events)]))
   }
 
   protected override async write(added: AddedEvents): Promise<boolean> {
-    const events = Object.fromEntries(
-      added.map(([name, more]) => [name, kept([...(this.#events[name] ?? []), ...more])]),
-    )
-    const text = JSON.stringify({ ...this.#events, ...events })
+    const events = added.map(([name, more]) => [name, kept([...(this.#events.get(name) ?? []), ...more])] as const)
+    const text = JSON.stringify(Object.fromEntries([...this.#events, ...events]))
     const revision = await this.#entries.update(KEY, text, this.#revision)
     if (revision > 0) await this.read()
     return revision > 0

@@ -8,6 +8,8 @@ import type { RedisKeys } from './keys.ts'
 import { CHANGE } from './lua/embedded.ts'
 
 const CHANGE_SCRIPT = scriptOf(CHANGE)
+/** A plain HGETALL is an object in some clients, which loses a limit of the name __proto__. */
+const ALL_SCRIPT = scriptOf("return redis.call('HGETALL', KEYS[1])")
 
 /** The limits of a namespace in a hash, and beside it the policies as the script reads them. */
 export class RedisPolicies extends StoredPolicies {
@@ -26,7 +28,7 @@ export class RedisPolicies extends StoredPolicies {
   /** Reads the limits again, unless they are of that generation. */
   override async read(generation: string | null = null): Promise<void> {
     if (generation === this.generation) return
-    const fields = pairs(await this.#scripts.command('HGETALL', this.#keys.changes))
+    const fields = pairs(await this.#scripts.run(ALL_SCRIPT, [this.#keys.changes], []))
     this.generation = fields.get('') ?? ''
     fields.delete('')
     this.#events = new Map([...fields].map(([name, text]) => [name, JSON.parse(text) as LimitEvent[]]))
@@ -81,11 +83,10 @@ function plain({ rule, spacing, concurrency, headroom }: LimitPolicy): object {
   return { ...beside, rule: { kind, max, period: window.periodUs, guard } }
 }
 
-/** The fields of a hash: a list, or an object from clients that speak RESP3. */
+/** The fields of a hash, from the list of a script. */
 function pairs(reply: unknown): Map<string, string> {
-  if (reply instanceof Map) return new Map(reply as Map<string, string>)
-  if (!Array.isArray(reply)) return new Map(Object.entries((reply ?? {}) as Record<string, string>))
   const fields = new Map<string, string>()
-  for (let i = 0; i + 1 < reply.length; i += 2) fields.set(String(reply[i]), String(reply[i + 1]))
+  const list = Array.isArray(reply) ? (reply as readonly unknown[]) : []
+  for (let i = 0; i + 1 < list.length; i += 2) fields.set(String(list[i]), String(list[i + 1]))
   return fields
 }

@@ -2,7 +2,8 @@ import { createClient, createCluster, createSentinel } from 'redis'
 import { SluiceError } from '../../base/errors.ts'
 import type { LimitBackend } from '../contract/limiter.ts'
 import { RedisBackend } from './backend.ts'
-import type { RedisClient } from './client.ts'
+import { type RedisClient, RedisScripts } from './client.ts'
+import { RedisKeys } from './keys.ts'
 
 /** The pauses between attempts to connect again, in ms. */
 const FIRST_RETRY_MS = 20
@@ -21,14 +22,29 @@ const SOCKET = {
  * @throws {SluiceError} `limiter.url.invalid`
  */
 export function redisBackendOf(url: string, namespace: string): LimitBackend {
-  const kind = /^rediss?\+(cluster|sentinel):/.exec(url)?.[1]
-  const { client, close } = kind === 'cluster' ? clusterOf(url) : kind === 'sentinel' ? sentinelOf(url) : serverOf(url)
+  const { client, close } = openedOf(url)
   return new RedisBackend(client, { namespace, close })
+}
+
+/** Removes the limits of a namespace. Their buckets go by themselves. */
+export async function removeLimits(url: string, namespace: string): Promise<void> {
+  const { client, close } = openedOf(url)
+  const { policies, changes } = new RedisKeys(namespace)
+  try {
+    await new RedisScripts(client).command('UNLINK', policies, changes)
+  } finally {
+    await close()
+  }
 }
 
 interface Opened {
   readonly client: RedisClient
   readonly close: () => Promise<void>
+}
+
+function openedOf(url: string): Opened {
+  const kind = /^rediss?\+(cluster|sentinel):/.exec(url)?.[1]
+  return kind === 'cluster' ? clusterOf(url) : kind === 'sentinel' ? sentinelOf(url) : serverOf(url)
 }
 
 /** A connection while it is being made; the calls wait for it, and each tells its own failure. */

@@ -85,7 +85,7 @@ export class ValueBackend implements LimitBackend {
 
   acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     const uses = requests.flatMap((request) => request.uses)
-    // With a store of its own, a process has nobody to share a bucket with.
+    // With a store of its own, a process shares no bucket.
     const asked = this.#store.isLocal ? requests.map(({ caller: _alone, ...request }) => request) : requests
     return this.#step(uses, [], (step) => acquireIn(step, asked))
   }

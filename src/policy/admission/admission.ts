@@ -59,7 +59,7 @@ export class Admission {
   #ahead: Ahead | null = null
 
   constructor(nowUs: number, turn: number, shares: readonly QueueSlots[], source: AdmissionSource) {
-    this.#yielding = new Yielding(source)
+    this.#yielding = new Yielding(source, this.waitLists)
     this.nowUs = nowUs
     this.turn = turn
     this.#source = source

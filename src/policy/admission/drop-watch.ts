@@ -5,7 +5,7 @@ import { isFull, type Rejection } from './refusal.ts'
 
 /** A lane that waits on another bucket and needs one that drops, with its first job's need there. */
 export interface WatchedLane {
-  /** The units of the start, plus those that must remain after it. */
+  /** The units of the start; where the bucket drops, plus those that must remain after it. */
   readonly need: number
   readonly lane: () => Lane
 }
@@ -30,7 +30,9 @@ export function watchesOf(lane: Lane): [bucket: number, need: number][] | null {
     .filter((bucket) => waitsElsewhere(lane, bucket) && (drops(bucket) || comesToBeGuaranteed(lane, bucket)))
     .map((bucket) => {
       if (!head || !bucket.policy) return [bucket.id, 1]
-      return [bucket.id, weightOf(head, lane.buckets.indexOf(bucket), bucket) + keptBack(bucket.policy, head.given)]
+      // A guarantee counts what a start pays: headroom belongs to the bucket's own rules.
+      const kept = drops(bucket) ? keptBack(bucket.policy, head.given) : 0
+      return [bucket.id, weightOf(head, lane.buckets.indexOf(bucket), bucket) + kept]
     })
 }
 

@@ -24,6 +24,7 @@ interface Decided {
 export function retime(waitLists: Iterable<WaitList>, decided: Decided): number {
   const { nowUs, source, yielding, dropping } = decided
   let wakeUs = NEVER_US
+  const shadowed: WaitList[] = []
   for (const waitList of waitLists) {
     const { bucket } = waitList
     bucket.wakeAtUs = dropping.wakeAtUs(bucket, source)
@@ -35,8 +36,15 @@ export function retime(waitLists: Iterable<WaitList>, decided: Decided): number 
       bucket.wakeAtUs = Math.min(waitList.dueAtUs ?? nowUs, nowUs)
       continue
     }
+    // The original due time shows how long other workers have had their chance.
+    const { dueAtUs } = waitList
+    const isOverdue = dueAtUs !== null && bucket.wakeAtUs <= nowUs
+    if (isOverdue && bucket.granted === 0) bucket.wakeAtUs = Math.min(dueAtUs, bucket.wakeAtUs)
     const next = decided.first(waitList)
-    if (!next) continue
+    if (!next) {
+      shadowed.push(waitList)
+      continue
+    }
     const untilUs = yielding.untilUs(next)
     const comesUs = decided.comesUs(next, decided.needOf(next, bucket))
     if (comesUs === null) {
@@ -44,23 +52,33 @@ export function retime(waitLists: Iterable<WaitList>, decided: Decided): number 
       continue
     }
     wakeUs = Math.min(wakeUs, untilUs ?? comesUs)
-    // The original due time shows how long other workers have had their chance.
-    if (untilUs !== undefined && waitList.dueAtUs !== null && bucket.wakeAtUs <= nowUs)
-      bucket.wakeAtUs = Math.min(waitList.dueAtUs, bucket.wakeAtUs)
+    if (untilUs !== undefined && isOverdue) bucket.wakeAtUs = Math.min(dueAtUs, bucket.wakeAtUs)
   }
-  return wakeUs
+  // The times of the lists in which their deputies wait are known only now.
+  return Math.min(wakeUs, ...shadowed.map((waitList) => afterDeputy(waitList, decided)))
 }
 
-/**
- * When the first lane of this claimer may go although that of another worker is before it. The original due time is
- * kept: it shows how long the other worker has had its chance.
- */
+/** When the first lane of this claimer may go although the deputy of another worker shadows it. */
+function afterDeputy(waitList: WaitList, decided: Decided): number {
+  const { nowUs, source } = decided
+  const own = waitList.first((queue) => decided.isHere(queue))
+  if (!own) return NEVER_US
+  let comesUs = NEVER_US
+  waitList.holder(own, (deputy) => {
+    const { on, queue } = deputy
+    if (!on || source.served(queue) !== 'elsewhere') return false
+    const atUs = Math.max(on.wakeAtUs ?? NEVER_US, decided.needOf(deputy, on, nowUs - YIELD_US)) + YIELD_US
+    if (atUs > nowUs) comesUs = Math.min(comesUs, Math.max(atUs, decided.needOf(own, waitList.bucket)))
+    return false
+  })
+  return comesUs
+}
+
+/** When the first lane of this claimer may go although that of another worker is before it. */
 function afterOthers(waitList: WaitList, next: Lane, decided: Decided): number {
-  const { bucket, dueAtUs } = waitList
+  const { bucket } = waitList
   const own = waitList.first((queue) => decided.isHere(queue))
   if (!own || bucket.wakeAtUs === null) return NEVER_US
-  if (dueAtUs !== null && bucket.granted === 0 && bucket.wakeAtUs <= decided.nowUs)
-    bucket.wakeAtUs = Math.min(dueAtUs, bucket.wakeAtUs)
   const dueUs = Math.max(bucket.wakeAtUs, decided.needOf(next, bucket, decided.nowUs - YIELD_US))
   return Math.max(dueUs + YIELD_US, decided.needOf(own, bucket))
 }
@@ -75,7 +93,9 @@ function wakeOf(waitList: WaitList, served: (queue: number) => QueueService, nee
   // Only each process knows whether deputies of other queues shadow its lanes, so the earlier of both instants counts.
   const firsts = [...waitList.queues()].filter(isLive).flatMap((queue) => {
     const own = (each: number): boolean => each === queue
-    return waitList.hasDeputies ? [waitList.first(own), waitList.first(own, null, isLive)] : [waitList.first(own)]
+    return waitList.hasDeputies
+      ? [waitList.first(own), waitList.first(own, null, ({ queue: of }) => isLive(of))]
+      : [waitList.first(own)]
   })
   return earliest(firsts.some((lane) => lane !== null) ? firsts : [waitList.first(() => true)], needOf)
 }

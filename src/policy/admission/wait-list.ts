@@ -98,13 +98,13 @@ export class WaitList {
   }
 
   /**
-   * The first lane in turn order that is not shadowed and whose queue passes, except `except`. Deputies of queues that
-   * `holds` refuses shadow no lane.
+   * The first lane in turn order that is not shadowed and whose queue passes, except `except`. Deputies that `holds`
+   * refuses shadow no lane.
    */
   first(
     passes: (queue: number) => boolean,
     except: Lane | null = null,
-    holds: (queue: number) => boolean = passes,
+    holds: (deputy: Lane) => boolean = ({ queue }) => passes(queue),
   ): Lane | null {
     let best = this.#highest(passes, except, holds)
     while (best && this.#sinks(best)) {
@@ -114,11 +114,10 @@ export class WaitList {
     return best
   }
 
-  #highest(passes: (queue: number) => boolean, except: Lane | null, holds: (queue: number) => boolean): Lane | null {
+  #highest(passes: (queue: number) => boolean, except: Lane | null, holds: (deputy: Lane) => boolean): Lane | null {
     let best: Lane | null = null
     for (const lane of this.#joined) {
-      if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.#holder(lane, holds))
-        continue
+      if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.holder(lane, holds)) continue
       best = lane
     }
     for (const group of this.#groups) {
@@ -141,11 +140,11 @@ export class WaitList {
     return this.#joined.size === 0 && this.#groups.every((group) => this.#skipMoved(group) === null)
   }
 
-  #firstOfGroup(group: WaitListGroup, holds: (queue: number) => boolean, except: Lane | null): Lane | null {
+  #firstOfGroup(group: WaitListGroup, holds: (deputy: Lane) => boolean, except: Lane | null): Lane | null {
     for (;;) {
       const lane = this.#skipMoved(group)
       if (!lane) return null
-      const holder = this.#holder(lane, holds)
+      const holder = this.holder(lane, holds)
       if (!holder && lane !== except) return lane
       if (holder && holder.on && group.over.includes(holder.on.id)) return null
       this.#joined.add(lane)
@@ -162,12 +161,12 @@ export class WaitList {
     }
   }
 
-  /** The deputy that waits elsewhere for this lane. A deputy counts only if its queue can start jobs here. */
-  #holder(lane: Lane, holds: (queue: number) => boolean): Lane | null {
+  /** The deputy that waits elsewhere for this lane: of those that `holds` passes. */
+  holder(lane: Lane, holds: (deputy: Lane) => boolean): Lane | null {
     if (lane.deputyOf || this.#deputies.size === 0) return null
     for (const deputy of this.#deputies) {
       const over = deputy.on
-      if (!over || over === this.bucket || !lane.buckets.includes(over) || !holds(deputy.queue)) continue
+      if (!over || over === this.bucket || !lane.buckets.includes(over) || !holds(deputy)) continue
       if (!isGuaranteed(deputy) && hasGuaranteeIn(lane, over)) continue
       if (rank(deputy, lane) < 0) return deputy
     }

@@ -16,24 +16,31 @@ interface Decision {
 /** The lanes of one decision whose first job another worker is to start. */
 export class Yielding {
   readonly #source: AdmissionSource
+  readonly #waitLists: ReadonlyMap<Bucket, WaitList>
   /** The end of the other worker's precedence. */
   readonly #untilUs = new Map<Lane, number>()
 
-  constructor(source: AdmissionSource) {
+  constructor(source: AdmissionSource, waitLists: ReadonlyMap<Bucket, WaitList>) {
     this.#source = source
+    this.#waitLists = waitLists
   }
 
   /**
    * The first lane of a wait list that blocks others: of a queue with slots here, or that another worker serves. That
-   * worker is full or silent if the lane could have started for a while: then only lanes with slots here count.
+   * worker is full or silent if the lane could have started for a while: then only lanes with slots here count, and its
+   * deputies shadow none of them. The lanes stand in one order, whichever is left out: a decision would not end if two
+   * were each behind the other.
    */
-  first(waitList: WaitList, except: Lane | null, { nowUs, slots, needOf }: Decision): Lane | null {
-    const isHere = (queue: number): boolean => slots(queue) > 0
-    const lane = waitList.first((queue) => isHere(queue) || this.#source.served(queue) === 'elsewhere', except)
-    const { bucket, dueAtUs } = waitList
-    const sinceUs = nowUs - YIELD_US
-    if (!lane || isHere(lane.queue) || dueAtUs === null || dueAtUs > sinceUs) return lane
-    return needOf(lane, bucket, sinceUs) > sinceUs ? lane : waitList.first(isHere, except)
+  first(waitList: WaitList, except: Lane | null, decision: Decision): Lane | null {
+    const isHere = (queue: number): boolean => decision.slots(queue) > 0
+    const blocks = (queue: number): boolean => isHere(queue) || this.#source.served(queue) === 'elsewhere'
+    const isLate = (lane: Lane): boolean => !isHere(lane.queue) && this.#wasOpen(lane, decision)
+    const holds = (deputy: Lane): boolean => blocks(deputy.queue) && !isLate(deputy)
+    const lane = waitList.first(blocks, except, holds)
+    if (!lane || !isLate(lane)) return lane
+    // Where the list itself begins with a late lane, no deputy of another worker counts.
+    const first = except ? waitList.first(blocks, null, holds) : lane
+    return first && isLate(first) ? waitList.first(isHere, except) : waitList.first(isHere, except, holds)
   }
 
   /** Until when a lane is left to another worker; undefined: it is not. */
@@ -58,5 +65,14 @@ export class Yielding {
     if (untilUs <= nowUs) return null
     this.#untilUs.set(lane, untilUs)
     return untilUs
+  }
+
+  /** Whether a lane could have started for as long as its worker goes first, by the bucket that it waits for. */
+  #wasOpen(lane: Lane, { nowUs, needOf }: Decision): boolean {
+    const { on } = lane
+    if (!on) return false
+    const dueAtUs = this.#waitLists.has(on) ? this.#waitLists.get(on)?.dueAtUs : on.wakeAtUs
+    const sinceUs = nowUs - YIELD_US
+    return typeof dueAtUs === 'number' && dueAtUs <= sinceUs && needOf(lane, on, sinceUs) <= sinceUs
   }
 }

@@ -1,7 +1,7 @@
 /** Replays arrivals through a policy: the waits, the losses and the use of the budget that it would have meant. */
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { END_OF_TIME_MS } from '../../base/instant.ts'
+import { END_OF_TIME_MS, parseInstant } from '../../base/instant.ts'
 import { checkOptions, show } from '../../base/options.ts'
 import { charge, deniedUntil, newBucket, type BucketState } from '../limits/bucket.ts'
 import { checkUnits } from '../limits/define.ts'
@@ -65,7 +65,6 @@ export interface CheckedArrival {
 }
 
 const WORST = 10
-const INSTANT = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))$/
 
 /**
  * Says what a policy would have done to these arrivals: each starts as soon as its budget admits it, in the order of
@@ -102,7 +101,7 @@ export function replay(
 function checkArrival(arrival: Arrival, policy: LimitPolicy, what: string): CheckedArrival | null {
   checkOptions(arrival, ['at', 'key', 'weight', 'runTime'], what)
   const { at, key, weight, runTime } = arrival
-  const ms = at instanceof Date ? at.getTime() : typeof at === 'string' && INSTANT.test(at) ? Date.parse(at) : at
+  const ms = at instanceof Date ? at.getTime() : typeof at === 'string' ? parseInstant(at) : at
   if (typeof ms !== 'number' || !(ms >= 0 && ms < END_OF_TIME_MS))
     throw new SluiceError(
       'option.invalid',

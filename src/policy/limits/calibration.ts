@@ -21,10 +21,7 @@ export function calibration(value: unknown, what: string): Calibration {
       throw invalid(what, `calibrate.budget is invalid: ${shown(given)}. Expected a name such as 'tokens'.`)
     if (!choices) {
       const hint = didYouMean(field, [...Object.keys(CHOICES), 'budget'])
-      throw invalid(
-        what,
-        `calibrate has no field ${field}${hint && `; ${hint.trim()}`}. Expected from, direction, reset and budget.`,
-      )
+      throw invalid(what, `calibrate has no field ${field}${hint}Expected from, direction, reset and budget.`)
     }
     if (given !== undefined && !choices.includes(given as string))
       throw invalid(

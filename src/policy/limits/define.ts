@@ -57,16 +57,26 @@ export function limit<const N extends string>(name: N, policy: Policy | string):
   const use = <I>(key: KeySource<I>, weight: Weight<I>): LimitUse<I> => ({
     [USE]: { limit: name, policy: normalised, inline: null, key, weight: checkWeight(weight, what), ...common },
   })
+  const keyed = (value: Key, options?: { weight?: number }): LimitUse<unknown> =>
+    use(
+      { kind: 'value', value: checkKey(value, what) },
+      options && constant(weightIn(options, `${what}: .key()`), what),
+    )
+  // Calls for one key often follow each other.
+  let last: LimitUse<unknown> | null = null
+  let lastKey: Key | null = null
   return Object.freeze({
     name,
     ...use<unknown>({ kind: 'none' }, undefined),
     by: <I>(key: string | ((input: I) => Key | null | undefined), options?: { weight?: Weight<I> }): LimitUse<I> =>
       use<I>(keySource(key, what), weightIn(options, `${what}: .by()`)),
-    key: (value: Key, options?: { weight?: number }): LimitUse<unknown> =>
-      use(
-        { kind: 'value', value: checkKey(value, what) },
-        options && constant(weightIn(options, `${what}: .key()`), what),
-      ),
+    key(value: Key, options?: { weight?: number }): LimitUse<unknown> {
+      if (options !== undefined) return keyed(value, options)
+      if (last !== null && value === lastKey) return last
+      last = keyed(value)
+      lastKey = value
+      return last
+    },
     weight: (units: number): LimitUse<unknown> => use({ kind: 'none' }, checkUnits(units, what)),
   })
 }
@@ -76,6 +86,28 @@ export type { LimitUse, UseSpec } from './limit-use.ts'
 /** Whether a value is a limit or a use of one, from any copy of this package. An inline policy is neither. */
 export function isLimitUse(value: unknown): value is LimitUse<never> {
   return typeof value === 'object' && value !== null && USE in value
+}
+
+/** Reads a caller's list of limits and of uses of limits. @throws {SluiceError} `option.invalid` */
+export function checkLimits(limits: unknown, what: string): readonly LimitUse<never>[] {
+  if (!Array.isArray(limits)) throw notAList(limits, what)
+  return (limits as readonly unknown[]).map((each) => {
+    if (isLimitUse(each)) return each
+    throw notALimit(each, what)
+  })
+}
+
+/** The refusal of limits that are not a list, such as a single one. */
+export function notAList(limits: unknown, what: string): SluiceError {
+  return new SluiceError('option.invalid', `${what} is invalid: ${show(limits)}. Expected a list, such as [crm].`)
+}
+
+/** The refusal of a value in a list of limits. */
+export function notALimit(value: unknown, what: string): SluiceError {
+  return new SluiceError(
+    'option.invalid',
+    `${what} has an invalid limit: ${show(value)}. Expected the result of limit(name, policy).`,
+  )
 }
 
 /** Reads the terms of a use of a limit. */

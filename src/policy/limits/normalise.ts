@@ -1,6 +1,6 @@
 import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { didYouMean, nearest } from '../../base/nearest.ts'
+import { didYouMean } from '../../base/nearest.ts'
 import { show } from '../../base/options.ts'
 import { isTimezone } from '../rules/calendar.ts'
 import { backendOf, slackUs } from './backend.ts'
@@ -178,9 +178,11 @@ function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: st
       const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
       throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}. Remove it.`)
     }
-    const near = nearest(field, allowed)
-    const remedy = near === null ? `. Expected ${allowed.join(', ')}.` : `; did you mean ${near}?`
-    throw invalid(what, `${field} (${show(fields[field])}) is not a field of a policy${remedy}`)
+    const hint = didYouMean(field, allowed)
+    throw invalid(
+      what,
+      `${field} (${show(fields[field])}) is not a field of a policy${hint}Expected ${allowed.join(', ')}.`,
+    )
   }
   if (kind === null && fields['concurrency'] === undefined)
     throw invalid(
@@ -244,7 +246,7 @@ function headroomOf(fields: Fields, rule: Rule | null, concurrency: number | nul
   for (const field of Object.keys(given))
     if (field !== 'units' && field !== 'priority') {
       const hint = didYouMean(field, ['units', 'priority'])
-      throw invalid(what, `headroom has no field ${field}${hint && `; ${hint.trim()}`}. Expected units and priority.`)
+      throw invalid(what, `headroom has no field ${field}${hint}Expected units and priority.`)
     }
   const units = whole(given, 'units', `${what}, headroom`, 1)
   const priority = whole(given, 'priority', `${what}, headroom`, -100, 100)

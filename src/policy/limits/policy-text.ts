@@ -189,10 +189,10 @@ class PolicyReader {
     const known = words.find((word) => word === found)
     if (known !== undefined) return known
     this.#at = at
-    const hint = found === null ? '' : didYouMean(found, words)
+    const hint = found === null ? '. ' : didYouMean(found, words)
     const wrong =
       kind === 'unit' && found !== null ? `${this.#wrong()} is not a unit of time` : `${this.#wrong()} does not fit`
-    throw this.#fault(at, `${wrong}${hint === '' ? '. ' : `; ${hint}`}Expected ${shown}.`)
+    throw this.#fault(at, `${wrong}${hint}Expected ${shown}.`)
   }
 
   #set<K extends keyof TextFields>(name: K, value: NonNullable<TextFields[K]>, at: number): void {

@@ -4,6 +4,9 @@ import type { JobState } from '../../jobs/job-state.ts'
 import type { JobQuery, JobRecord, JobSpan, NewJob } from '../../jobs/job.ts'
 import type { JobDetails } from './remote-jobs.ts'
 
+/** States whose jobs are found by state. Those that wait are found by their lanes. */
+export type IndexedState = Exclude<JobState, 'available' | 'scheduled' | 'pending'>
+
 /** Finding stored jobs by a filter. */
 export interface FindJobs {
   /** Jobs that match, newest first; those of one flow in its order. */
@@ -17,6 +20,8 @@ export interface FindJobs {
   taskCounts(span: JobSpan): Promise<readonly TaskCount[]>
   /** The `seq` of the oldest of so many jobs, counted from the newest one before `before`; null: there is none. */
   oldestOf(rows: number, before?: number): Promise<number | null>
+  /** The `seq` of jobs in these states, at most `rows`, in any order. */
+  jobsInStates(states: readonly IndexedState[], rows: number): Promise<readonly number[]>
   /** Jobs with their details and their terms, in the order of the ids; null: the job does not exist. */
   storedJobs(ids: readonly string[]): Promise<readonly (StoredJob | null)[]>
 }

@@ -8,10 +8,13 @@ import type { OverrideRecord } from '../../policy/limits/timeline.ts'
 /** A filter of a limit's budgets. */
 export interface KeyQuery {
   readonly limit: string
-  /** `waiting`: the most waiting jobs first, then by key. */
-  readonly sort: 'waiting' | 'key'
+  /**
+   * `waiting`: the most waiting jobs first, then by key. `next`: by the first start of its wait list, then those without
+   * one, each by key.
+   */
+  readonly sort: 'waiting' | 'key' | 'next'
   /** The last row of the page before; null: the first page. */
-  readonly after: KeyCount | null
+  readonly after: Partial<KeyCount> | null
   readonly rows: number
 }
 
@@ -19,6 +22,12 @@ export interface KeyQuery {
 export interface KeyCount {
   readonly key: string
   readonly waiting: number
+  /** Permits held by active jobs. */
+  readonly active: number
+  /** When the next claim looks at its wait list; `NEVER_US`: when a permit returns; null: nothing waits in it. */
+  readonly wakeAtUs: number | null
+  /** The possible start of the first in its wait list; null: nothing waits, or a permit has to return first. */
+  readonly nextStartUs: number | null
 }
 
 /** All budgets of a limit together. */

@@ -187,12 +187,18 @@ export interface Limits {
   charge(limit: string, key: string, units: number, chargedAtUs: number, worker?: number): Promise<void>
   /** The buckets of a limit, or the one of a key; an unused bucket reads as a new one. */
   inspect(limit: string, key?: string): Promise<BucketReport[]>
+  /** The used buckets of these keys, by key. */
+  inspectKeys(limit: string, keys: readonly string[]): Promise<BucketReport[]>
   /** Every declared limit. */
   limits(): Promise<LimitDefinition[]>
   /** The unreadable limits and overrides. */
   unreadable(): Promise<readonly SetAside[]>
-  /** Waiting jobs by queue and bucket, at most `rows`, longest first. It counts singly: not for a hot path. */
-  throttled(rows: number): Promise<Throttled>
+  /**
+   * Waiting jobs by queue and bucket, the longest first and at most `rows`, of a part of the buckets. It counts singly:
+   * not for a hot path.
+   * @param after the `next` of the part before; default: the first part
+   */
+  throttled(rows: number, after?: number): Promise<Throttled>
   /** A page of a limit's shared budgets, by the jobs in their wait lists, or by key. */
   limitKeys(query: KeyQuery): Promise<readonly KeyCount[]>
   /** Ids of the first jobs in the wait list of one budget, by priority and age; its lanes may take turns. */

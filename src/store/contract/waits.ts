@@ -74,6 +74,8 @@ export interface WorkerWait {
 
 /** Waiting jobs by the bucket that delays them. */
 export interface Throttled {
+  /** The place from which the next part counts; null: this was the last. */
+  readonly next: number | null
   /** Waiting jobs that a closed bucket delays. */
   readonly waiting: number
   /** One row for each queue and bucket, the longest first, up to the requested number. */

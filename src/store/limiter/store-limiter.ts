@@ -18,11 +18,11 @@ import type {
 } from '../../limiter/contract/limiter.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { TICKETS } from '../contract/budgets.ts'
-import type { Claim, Store } from '../contract/store.ts'
+import type { Store } from '../contract/store.ts'
 import { Gathered } from './gathered.ts'
 import { LEASE_US, Membership } from './membership.ts'
 import { Names } from './names.ts'
-import { Tickets } from './tickets.ts'
+import { type TicketEngine, Tickets } from './tickets.ts'
 
 /** The parts of the limits of a store. */
 export interface StoreLimiterOptions {
@@ -33,12 +33,9 @@ export interface StoreLimiterOptions {
   /** Called at the end of its `close`. */
   readonly closed?: () => Promise<void>
   /** An engine of this process keeps the store in order, and reports claims. Absent: there is none. */
-  readonly engine?: {
-    readonly claimed: (claim: Claim) => void
-    /** A budget may have opened for its jobs. */
-    readonly changed: () => void
+  readonly engine?: TicketEngine & {
     /** Calls back when a budget may have opened for code without jobs. */
-    readonly subscribe: (listener: () => void) => () => void
+    subscribe(listener: () => void): () => void
   }
 }
 
@@ -74,9 +71,8 @@ export class StoreLimiter implements LimitBackend {
       clock,
       queue,
       leaseUs: LEASE_US,
-      worker: () => this.#membership.join(),
-      claimed: engine?.claimed ?? ((): void => undefined),
-      wake: engine?.changed ?? ((): void => undefined),
+      membership: this.#membership,
+      engine,
       giveBack: (uses, granted) => void this.#giveBack(uses, granted).catch(() => undefined),
     })
     const changed = (): void => this.#tickets.changed()

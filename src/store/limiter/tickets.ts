@@ -6,6 +6,15 @@ import { inLaneOrder } from '../../jobs/lane.ts'
 import type { Denied, Granted, UnitRequest } from '../../limiter/contract/limiter.ts'
 import { TICKET } from '../contract/budgets.ts'
 import type { Claim, Store } from '../contract/store.ts'
+import type { Membership } from './membership.ts'
+
+/** The engine of a process, as calls of plain code need it: it keeps the store in order, and reports claims. */
+export interface TicketEngine {
+  /** Called with every claim, for its events. */
+  claimed(claim: Claim): void
+  /** A budget may have opened for its jobs. */
+  changed(): void
+}
 
 /** The parts of the tickets of one process. */
 export interface TicketsOptions {
@@ -14,12 +23,10 @@ export interface TicketsOptions {
   /** The queue that only this process serves. */
   readonly queue: string
   readonly leaseUs: number
-  /** The number of this process as a worker of that queue. */
-  readonly worker: () => Promise<number>
-  /** Called with every claim, for its events. */
-  readonly claimed: (claim: Claim) => void
-  /** Wakes the jobs of this process that wait for the same budgets. */
-  readonly wake: () => void
+  /** Makes this process a worker of that queue. */
+  readonly membership: Pick<Membership, 'join'>
+  /** Undefined: the process has none. */
+  readonly engine: TicketEngine | undefined
   /** Takes back what a ticket got whose caller has stopped waiting. */
   readonly giveBack: (uses: UnitRequest['uses'], granted: Granted) => void
 }
@@ -136,7 +143,7 @@ export class Tickets {
   }
 
   async #store(ticket: Ticket): Promise<void> {
-    const { store, queue, worker } = this.#options
+    const { store, queue, membership } = this.#options
     const { uses, priority } = ticket.request
     const job: NewJob = {
       id: ticket.id,
@@ -153,7 +160,7 @@ export class Tickets {
     }
     ticket.isStored = false
     try {
-      await worker()
+      await membership.join()
       if (!this.#tickets.has(ticket.id)) return
       await store.enqueue([job])
       ticket.isStored = true
@@ -189,10 +196,10 @@ export class Tickets {
   }
 
   async #claim(): Promise<void> {
-    const { store, queue, leaseUs, claimed, wake } = this.#options
+    const { store, queue, leaseUs, engine, membership } = this.#options
     this.#claiming = true
     try {
-      const worker = await this.#options.worker()
+      const worker = await membership.join()
       if (this.#inDoubt) await store.releaseLost(worker, [])
       this.#inDoubt = true
       const claim = await store.claim(() => {
@@ -202,8 +209,8 @@ export class Tickets {
       await this.#begin(worker, claim.jobs)
       this.#inDoubt = false
       this.#failures = 0
-      if (claim.wakesOthers) wake()
-      claimed({ ...claim, jobs: [], rejected: claim.rejected.filter((each) => each.task !== TICKET) })
+      if (claim.wakesOthers) engine?.changed()
+      engine?.claimed({ ...claim, jobs: [], rejected: claim.rejected.filter((each) => each.task !== TICKET) })
       for (const { id, task } of claim.rejected) if (task === TICKET) this.#reject(id)
       this.#wakeAt(claim.nextWakeUs)
     } catch {

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { mayPass } from '../../base/errors.ts'
 import type { PgValue, Statements } from '../../database/postgres.ts'
+import { codeOf } from '../../database/postgres-error.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { Claim, ClaimRequest } from '../contract/store.ts'
 import { Batch } from './batch.ts'
@@ -11,14 +12,16 @@ import { recordQueuesOf } from './queues.ts'
 import { autocommit, READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import type { Notifier } from './watch.ts'
 
+const UNIQUE_VIOLATION = '23505'
+
 /** A verb that stores items with one job each. */
 export interface Carrying<Item, Answer> {
   jobOf(item: Item): NewJob
-  /** Whether `insert` can store it, since it has no key that another may have. */
-  isInserted(item: Item): boolean
+  /** Whether `insert` can store them together. */
+  areInserted(items: readonly Item[]): boolean
   /** Whether its job may also start at once. */
   isPlain(item: Item): boolean
-  /** The columns of a SELECT that stores items, the last of them without a name. */
+  /** The columns of a SELECT that stores items, the last of them without a name; null there: it stored none. */
   readonly insert: string
   /** The number of its parameters. */
   readonly parameters: number
@@ -122,15 +125,14 @@ export class ClaimCarrier<Item, Answer> {
   }
 
   async #write(db: Statements, items: readonly Item[], passenger: Passenger | null): Promise<Written<Answer>> {
-    const { insert, placeOf } = this.#verb
-    if (!items.every((item) => this.#verb.isInserted(item)))
-      return { answers: await this.#verb.write(db, items, false), claim: null }
+    const { placeOf } = this.#verb
+    if (!this.#verb.areInserted(items)) return { answers: await this.#verb.write(db, items, false), claim: null }
     const answers = items.map((item) => this.#verb.created(item))
     for (const item of items) this.#context.queues.met(this.#verb.jobOf(item).queue)
     const request = passenger?.ask()
     if (!request || !this.#mayJoin(request, items)) {
-      await autocommit(this.#context, db, () => db.all(`SELECT ${insert}`, ...this.#verb.valuesOf(items)))
-      return { answers, claim: null }
+      const isStored = await this.#insert(db, items)
+      return { answers: isStored ? answers : await this.#verb.write(db, items, false), claim: null }
     }
     const rows = await autocommit(this.#context, db, () =>
       db.all<StartRow>(this.#sql, ...this.#verb.valuesOf(items), ...openTerms(this.#context, request)),
@@ -141,6 +143,19 @@ export class ClaimCarrier<Item, Answer> {
       return item && placeOf?.(item, job, at)
     })
     return { answers, claim }
+  }
+
+  /** Stores items by themselves. False: another has a key of theirs, and none was stored. */
+  async #insert(db: Statements, items: readonly Item[]): Promise<boolean> {
+    const { insert } = this.#verb
+    try {
+      const store = (): Promise<unknown[][]> => db.all<unknown[]>(`SELECT ${insert}`, ...this.#verb.valuesOf(items))
+      const [row] = await autocommit(this.#context, db, store)
+      return row?.at(-1) !== null
+    } catch (error) {
+      if (codeOf(error) !== UNIQUE_VIOLATION) throw error
+      return false
+    }
   }
 
   #mayJoin(request: ClaimRequest, items: readonly Item[]): boolean {

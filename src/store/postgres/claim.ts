@@ -46,8 +46,8 @@ const LATE_US = 50_000
 const LATE_AT_MOST_US = 1_000_000
 const TRIES = 12
 
-const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, '[]', $7::json, $8::json, $9::boolean, nullif($10, '')::uuid, nullif($26, '')::bigint[], nullif($27, '')::uuid[]);
-  SELECT sluice.write_plain_lanes($13, $14, $15, $16, $17, $18, $1); SELECT sluice.write_buckets($19, $20, $21, $22, $23, $24, $25)`
+const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, '[]', $7::json, $8::json, $9::boolean, nullif($10, '')::uuid, nullif($30, '')::bigint[], nullif($31, '')::uuid[]);
+  SELECT sluice.write_plain_lanes($13, $14, $15, $16, $17, $18, $1, $19, $20, $21, $22); SELECT sluice.write_buckets($23, $24, $25, $26, $27, $28, $29)`
 const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
 const WRITE = `${WRITTEN}; ${NEXT}`
 /**

@@ -14,7 +14,7 @@ import type { QueueNumbers } from './context.ts'
 import { grouped, type HeadRow, type LaneRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
 import { DEPUTY } from '../shared/lane-group.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
-import { laneAsWritten, plainLane, type PlainLane } from './save-lane.ts'
+import { laneAsWritten, type LaneColumns, laneColumns } from './save-lane.ts'
 import { sharedQueue, stripeName, unstriped } from './own.ts'
 import type { Yields } from '../shared/yields.ts'
 import { LANE } from '../shared/state.ts'
@@ -273,20 +273,20 @@ export class Decision extends LanesRead implements AdmissionSource {
     const buckets = this.#changedBuckets()
     return {
       lanes: JSON.stringify(others),
-      columns: [...columnsOf(plain, 6), ...columnsOf(buckets, 7)],
+      columns: [...columnsOf(plain, 10), ...columnsOf(buckets, 7)],
       count: plain.length + others.length + buckets.length,
     }
   }
 
-  /** Most lanes have few columns. */
-  #changedLanes(): { readonly plain: readonly PlainLane[]; readonly others: readonly unknown[] } {
-    const plain: PlainLane[] = []
+  /** Most lanes are not parked, and watch no bucket. */
+  #changedLanes(): { readonly plain: readonly LaneColumns[]; readonly others: readonly unknown[] } {
+    const plain: LaneColumns[] = []
     const others: unknown[] = []
     // Locked jobs may come back: their lane is not empty, although the decision can take nothing from it now.
     const held = this.#plan.skip.length > 0
     for (const lane of this.lanes.values()) {
       if (!lane.changed) continue
-      const row = plainLane(lane, held)
+      const row = laneColumns(lane, held)
       if (row) plain.push(row)
       else others.push(laneAsWritten(lane, held, this.#passedOf(lane)))
     }

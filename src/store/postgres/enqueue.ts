@@ -16,7 +16,7 @@ import type { Notifier } from './watch.ts'
 export function batchEnqueues(context: Context, clock: Clock, notifier: Notifier): ClaimCarrier<NewJob, Enqueued> {
   return new ClaimCarrier(context, clock, notifier, {
     jobOf: (job) => job,
-    isInserted: ({ unique }) => unique === null,
+    areInserted: (jobs) => jobs.every(({ unique }) => unique === null),
     isPlain,
     insert: STORE_JOBS,
     parameters: STORED,

@@ -15,7 +15,11 @@ const TAKE = `DELETE FROM sluice.flow_ends WHERE seq = ANY (ARRAY(
     SELECT seq FROM sluice.flow_ends ORDER BY seq LIMIT ${AT_ONCE} FOR UPDATE SKIP LOCKED)) RETURNING seq`
 
 /** News of flows that have ended, by the `seq` of the job that ended them. */
-export type EndNews = ReadonlyMap<number, FlowNews>
+export interface EndNews {
+  readonly news: ReadonlyMap<number, FlowNews>
+  /** The `seq` of each job whose end was applied. */
+  readonly applied: ReadonlySet<number>
+}
 
 /**
  * Applies the ends of jobs to workflow flows, in transactions of its own, since such a transaction locks flows and other
@@ -59,19 +63,21 @@ export class FlowEnds {
 
   async #run(): Promise<EndNews> {
     const news = new Map<number, FlowNews>()
+    const applied = new Set<number>()
     for (;;) {
-      const applied = await whenReachable(this.#clock, () => this.#applySome(news), READ_GIVE_UP_MS)
-      if (applied > 0) this.#notifier.notify('work')
-      if (applied < AT_ONCE) return news
+      const count = await whenReachable(this.#clock, () => this.#applySome(news, applied), READ_GIVE_UP_MS)
+      if (count > 0) this.#notifier.notify('work')
+      if (count < AT_ONCE) return { news, applied }
     }
   }
 
-  #applySome(news: Map<number, FlowNews>): Promise<number> {
+  #applySome(news: Map<number, FlowNews>, applied: Set<number>): Promise<number> {
     return this.#context.db.transaction(async (db) => {
       const seqs = (await db.all<[number]>(TAKE)).map(([seq]) => seq)
       if (seqs.length === 0) return 0
       for (const [seq, each] of (await readAsync(tellEnds(accessOf(this.#context, db), seqs))).byJob)
         news.set(seq, each)
+      for (const seq of seqs) applied.add(seq)
       return seqs.length
     })
   }
@@ -81,7 +87,7 @@ export class FlowEnds {
 export function withNews(
   requests: readonly SettleRequest[],
   settled: readonly SettleResult[],
-  news: EndNews,
+  { news }: EndNews,
 ): SettleResult[] {
   return settled.map((result, at) => {
     const flow = news.get((requests[at] as SettleRequest).settlement.seq)

@@ -11,6 +11,7 @@ import { Batch } from './batch.ts'
 import type { Context } from './context.ts'
 import { type FlowEnds, withNews } from './flow-ends.ts'
 import { goOn, onlyGoesOn } from './go-on.ts'
+import { withMissedNews } from './missed-news.ts'
 import { settle } from './settle.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { accessOf } from './shared-sql.ts'
@@ -37,9 +38,10 @@ export function batchMoves(context: Context, notifier: Notifier, ends: FlowEnds)
       if (left.length > 0) await moveTogether(context, left, moving)
     }
     if (moving.work) notifier.notify('work')
-    const news = moving.noted ? await ends.apply() : null
+    const ended = moving.noted ? await ends.apply() : null
     if (moving.answers.some((answer) => answer.kind === 'settled' && isFinal(answer.state))) notifier.notify('ended')
-    return news ? withNews(requests, moving.answers, news) : moving.answers
+    const answers = ended ? withNews(requests, moving.answers, ended) : moving.answers
+    return withMissedNews(context.db.session.bind(context.db), requests, answers, ended && ended.applied)
   })
 }
 

@@ -19,6 +19,7 @@ import { checkExisting, migrate, pendingMigrations, schemaOf } from './migrate.t
 import { BatchedPushes } from './batched-push.ts'
 import { clear } from './clear.ts'
 import { queueCounts } from './queues.ts'
+import { signalFlow } from './signal-flow.ts'
 import { startFlow } from './start-flow.ts'
 import type { JobDetails } from '../contract/remote-jobs.ts'
 import { pruneEvents } from '../shared/event-log.ts'
@@ -201,7 +202,7 @@ export class PostgresStore extends SharedVerbs implements Store {
       if (claimed.flows.length > 0) this.#notifier.notify('work')
       return claimed
     }
-    const news = await this.#ends.apply()
+    const { news } = await this.#ends.apply()
     this.#notifier.notify('work')
     return { ...claimed, flows: [...claimed.flows, ...news.values()] }
   }
@@ -221,7 +222,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   promote: Store['promote'] = (limit) => this.#change((db) => promote(db, limit))
   recover: Store['recover'] = async () => {
     const recovered = await this.#change((db) => recover(this.#context, db))
-    const news = [...(await this.#ends.apply()).values()]
+    const news = [...(await this.#ends.apply()).news.values()]
     // A main job has the id of its flow.
     return recovered.map((job) => {
       const flow = news.find(({ id }) => id === job.id)
@@ -237,6 +238,12 @@ export class PostgresStore extends SharedVerbs implements Store {
   startWorkflows: Store['startWorkflows'] = async (flows, tx) => {
     if (tx !== undefined) return startWithin(this.#context, this.#notifier, this.#db.within(tx), flows)
     return this.#unreadable.mend(() => this.#starting.add(flows))
+  }
+
+  override signalFlow: Store['signalFlow'] = async (...given) => {
+    const { answer, woke } = await this.#unreadable.mend(() => this.#db.autocommit((db) => signalFlow(db, ...given)))
+    if (woke) this.#notifier.notify('work')
+    return answer
   }
 
   override enterFlow: Store['enterFlow'] = async (seq) => (await this.#entering.add([seq]))[0] ?? null

@@ -5,23 +5,29 @@ import { overOf } from '../shared/lane-group.ts'
 import { LANE } from '../shared/state.ts'
 import { inOrder, LANE_ROW } from './sql/fields.ts'
 
-/** A lane that is open or empty now, and nothing else: `sluice.write_plain_lanes` takes these by columns. */
-export type PlainLane = readonly [
+/** A lane that is not parked: `sluice.write_plain_lanes` takes these by columns. */
+export type LaneColumns = readonly [
   id: number,
   state: number,
   priority: number,
   head: number,
   turn: number,
   taken: number,
+  sieve: string | null,
+  bucket: number | null,
+  over: string | null,
+  deputyOf: number | null,
 ]
 
 /** The row of a lane that a decision changed, if it has only these columns. @param held as for `laneAsWritten` */
-export function plainLane(lane: Lane, held: boolean): PlainLane | null {
-  const { id, state, priority, head, turn, taken } = lane
-  const emptied = state === 'empty' && !held
-  const isPlain = emptied || (state === 'open' && !lane.scanCursor)
-  if (!isPlain || watchesOf(lane) !== null) return null
-  return [id, emptied ? LANE.empty : LANE.open, priority, head, turn, emptied ? 0 : taken]
+export function laneColumns(lane: Lane, held: boolean): LaneColumns | null {
+  if ((lane.state === 'parked' && !held) || watchesOf(lane) !== null) return null
+  const { id, state, on, deputyOf, priority, head, turn, taken, scanCursor } = lane
+  if (state === 'empty' && !held) return [id, LANE.empty, priority, head, turn, 0, null, null, null, null]
+  const sieve = scanCursor && encodeScanCursor(scanCursor)
+  if (state !== 'waiting') return [id, LANE.open, priority, head, turn, taken, sieve, null, null, null]
+  const wait = [on?.id ?? null, overOf(lane), deputyOf?.id ?? null] as const
+  return [id, LANE.waiting, priority, head, turn, taken, sieve, ...wait]
 }
 
 /**

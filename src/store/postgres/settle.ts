@@ -14,6 +14,7 @@ import { ownerFor } from './own.ts'
 import { stateName } from '../shared/state.ts'
 import { attemptBack, completedUs, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import { findRuns, type Found } from './settle-again.ts'
+import { withMissedNews } from './missed-news.ts'
 import type { Notifier } from './watch.ts'
 
 type Settled = Extract<SettleResult, { kind: 'settled' }>
@@ -53,9 +54,10 @@ export function batchSettlements(
   return new Batch(async (requests) => {
     const { settled, work, ends } = await context.db.session((db) => settle(context, db, requests))
     if (work) notifier.notify('work')
-    const news = ends ? await flowEnds.apply() : null
+    const ended = ends ? await flowEnds.apply() : null
     notifier.notify('ended')
-    return news ? withNews(requests, settled, news) : settled
+    const answers = ended ? withNews(requests, settled, ended) : settled
+    return withMissedNews(context.db.session.bind(context.db), requests, answers, ended && ended.applied)
   })
 }
 

@@ -14,10 +14,16 @@ import { sharedQueue } from './own.ts'
 import { rehome } from './rehome.ts'
 import { lockQueue, recordQueues, setQueue } from './queues.ts'
 import { tellEnds } from '../shared/workflows/tell.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { insertMembers, placeJobs } from './workflows.ts'
 
-const LANES_OF = `SELECT ${CONTENDER.list} FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] ORDER BY state = 0, id LIMIT 1000`
+const lanesWhere = (state: string): string =>
+  `SELECT ${CONTENDER.list} FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] AND ${state} ORDER BY id LIMIT $2`
+/** An index has these; of empty lanes none has the buckets. */
+const LANES_OF = lanesWhere('state <> 0')
+const EMPTY_LANES_OF = lanesWhere('state = 0')
+const LANES_AT_MOST = 1000
 const LEAVE_VIEWS = 'SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)'
 
 /** The access of shared logic to this store. */
@@ -29,6 +35,7 @@ export function accessOf(context: Context, db: Statements): Access {
     now: () => readClock(context, db),
     queueName: (stored) => sharedQueue(stored as string),
     queues: (test) => test('queue'),
+    inState: (state) => `SELECT seq FROM sluice.jobs WHERE state = ${state}`,
     // The stored text is JSON without spaces, so that the beginning of a pair stands nowhere else in it.
     needs: (limit, key, place) =>
       `strpos(uses, ${place(key === null ? `${JSON.stringify([limit]).slice(0, -1)},` : JSON.stringify([limit, key]))}) > 0`,
@@ -55,8 +62,7 @@ export function accessOf(context: Context, db: Statements): Access {
     endInFlow: (seq) => endInFlow(context, db, seq),
     reopen: (seq) => db.run('SELECT sluice.reopen($1::bigint)', seq),
     ownOf: 'b.limit_name = $1 AND b.worker <> 0',
-    // With empty lanes, since the bucket counts them too.
-    lanesOf: ({ id }) => db.all(LANES_OF, id),
+    lanesOf: (bucket) => lanesOf(db, bucket),
     bucketId: (limit, key, worker) => bucketId(db, limit, key, worker),
     bucketIds: (names) => bucketIds(db, names),
     lockQueue: (queue) => lockQueue(db, queue),
@@ -75,6 +81,13 @@ export function accessOf(context: Context, db: Statements): Access {
     suspendViews: (workers, queues, nowUs) => db.run(LEAVE_VIEWS, workers, queues, nowUs),
     wakeWaitLists: (buckets, nowUs) => db.run('SELECT sluice.wake_lines($1::bigint[], $2::bigint)', buckets, nowUs),
   }
+}
+
+/** The lanes of a bucket. The bucket counts empty ones too, so these are read only if some are missing. */
+async function lanesOf(db: Statements, { id, lanes }: StoredBucket): Promise<number[][]> {
+  const found = await db.all<number[]>(LANES_OF, id, LANES_AT_MOST)
+  const left = Math.min(lanes, LANES_AT_MOST) - found.length
+  return left <= 0 ? found : [...found, ...(await db.all<number[]>(EMPTY_LANES_OF, id, left))]
 }
 
 /** Applies the end of a job to its flow, also to a workflow flow: its job is locked, and then the flow, in their order. */

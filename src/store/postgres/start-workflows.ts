@@ -7,7 +7,7 @@ import type { StartedWorkflow } from '../contract/workflows.ts'
 import { readAsync } from '../shared/reading.ts'
 import { storedFlowState } from '../shared/stored-flows.ts'
 import { flowMemory } from '../shared/workflows/memory.ts'
-import { membersOf, startWorkflows } from '../shared/workflows/start.ts'
+import { allTaken, membersOf, startWorkflows } from '../shared/workflows/start.ts'
 import { ClaimCarrier } from './claim-carrier.ts'
 import type { Context } from './context.ts'
 import { isPlain } from './enqueue.ts'
@@ -16,13 +16,14 @@ import type { Clocks } from './parent-results.ts'
 import { accessOf } from './shared-sql.ts'
 import type { Notifier } from './watch.ts'
 
-const FLOW_TYPES = 'uuid text text int text text text text text'.split(' ')
+const FLOW_TYPES = 'uuid text text int text text text text text text'.split(' ')
 const TYPES = [...FLOW_TYPES, 'int', 'int', 'text', ...JOB_TYPES]
 const START = `sluice.check_ageing($${TYPES.length + 1}), sluice.start_workflows(${TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ')})`
 
 /**
- * Stores flows that are started together: those without keys in one statement, which a claim may join. Flows that an
- * earlier try stored are not stored twice, even if its answer was lost.
+ * Stores flows that are started together in one statement, which a claim may join if none has a key. Where another flow
+ * has a key, they are stored in a transaction. Flows that an earlier try stored are not stored twice, even if its answer
+ * was lost.
  */
 export function batchStarts(
   context: Context,
@@ -31,13 +32,15 @@ export function batchStarts(
 ): ClaimCarrier<NewWorkflow, StartedWorkflow> {
   return new ClaimCarrier(context, clock, notifier, {
     jobOf: ({ job }) => job,
-    isInserted: ({ key }) => key === null,
+    areInserted: haveOwnKeys,
     isPlain: ({ deadline, delayUs, job, key }) => key === null && deadline === null && delayUs === null && isPlain(job),
     insert: START,
     parameters: TYPES.length + 1,
     valuesOf: (flows) => startValues(context, flows),
     created: ({ job: { id } }) => ({ kind: 'created', id }),
-    write: async (db, flows) => {
+    write: async (db, flows, again) => {
+      const taken = again ? null : await readAsync(allTaken({ db }, flows))
+      if (taken) return [...taken]
       const start = (within: Statements): Promise<readonly StartedWorkflow[]> =>
         readAsync(startWorkflows(accessOf(context, within), flows))
       return [...(await inTransaction(db, start))]
@@ -46,7 +49,7 @@ export function batchStarts(
   })
 }
 
-/** Flows without keys as the parameters of `start_workflows`. */
+/** Flows as the parameters of `start_workflows`. */
 function startValues(context: Context, flows: readonly NewWorkflow[]): PgValue[] {
   const rows = flows.map(({ definition, deadline, extra, hash, job, kind, name, owner }) => {
     const { tenant, queue } = owner ?? ownerOfQueue(job.queue)
@@ -55,13 +58,20 @@ function startValues(context: Context, flows: readonly NewWorkflow[]): PgValue[]
   const members = flows.flatMap((flow, at) => membersOf(flow, at + 1))
   const jobs = members.map(({ delayUs, job }) => ({ ...job, delayUs }))
   return [
-    ...FLOW_TYPES.map((_, i) => rows.map((row) => row[i] ?? null)),
+    ...FLOW_TYPES.slice(0, -1).map((_, i) => rows.map((row) => row[i] ?? null)),
+    flows.some(({ key }) => key !== null) ? flows.map(({ key }) => key) : null,
     members.map(({ flow }) => flow),
     members.map(({ node }) => node),
     members.map(({ step }) => step),
     ...columnsOf(context, jobs),
     ageingText(context),
   ]
+}
+
+/** Whether no two flows have one key. */
+function haveOwnKeys(flows: readonly NewWorkflow[]): boolean {
+  const keyed = flows.filter(({ key }) => key !== null)
+  return keyed.length < 2 || new Set(keyed.map(({ key, name }) => `${name} ${key}`)).size === keyed.length
 }
 
 /** The place of the main job of a flow that was stored just now, and the memory of that flow. */

@@ -1,5 +1,5 @@
 import type { BucketBacklog } from '../contract/waits.ts'
-import { loadBuckets, OF_THE_FLEET } from './buckets.ts'
+import { loadBuckets, ofTheFleet } from './buckets.ts'
 import { columns, numbers } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, now } from './sql.ts'
@@ -16,7 +16,7 @@ export function* backlog(access: Access, limit: string, key?: string): Reading<B
   const limits = yield* ask(() => access.limits())
   const instant = yield* now(access)
   if (limits.policy(limit, key ?? '') === null) return null
-  const buckets = yield* loadBuckets(access, limits, instant, OF_THE_FLEET, limit, key ?? null)
+  const buckets = yield* loadBuckets(access, limits, instant, ofTheFleet(key ?? null), limit, key ?? null)
   const rows = yield* all(
     access.db,
     `SELECT ${SUMS} FROM (SELECT e.value AS bucket, coalesce((j.weights::json ->> (e.n - 1)::int)::int, 1) AS units,

@@ -7,8 +7,10 @@ import { BUCKET, type BucketChange, bucketOf, type StoredBucket, wallOffset } fr
 import type { Timelines } from './timelines.ts'
 
 const OF_ONE_KEY = '($2::text IS NULL OR b.key = $2)'
-/** Selects the fleet's buckets of a limit, by one key or all. */
-export const OF_THE_FLEET: string = `b.limit_name = $1 AND ${OF_ONE_KEY} AND b.worker = 0 ORDER BY b.key`
+const OF_THE_FLEET = {
+  one: 'b.limit_name = $1 AND b.key = $2 AND b.worker = 0',
+  all: 'b.limit_name = $1 AND $2::text IS NULL AND b.worker = 0 ORDER BY b.key',
+}
 
 const SAVE = `UPDATE sluice.buckets SET state = $2, revision = $3, active = $4, wake_at = $5, touched = $6 WHERE id = $1`
 
@@ -28,6 +30,11 @@ export function* loadBuckets(
   })
 }
 
+/** Selects the fleet's buckets of a limit: that of a key, by the index, or all. */
+export function ofTheFleet(key: string | null): string {
+  return key === null ? OF_THE_FLEET.all : OF_THE_FLEET.one
+}
+
 /** The fleet's bucket by limit and key; null: no job has ever needed it. */
 export function* findBucket(
   access: Access,
@@ -36,7 +43,7 @@ export function* findBucket(
   key: string,
 ): Reading<StoredBucket | null> {
   const limits = yield* ask(() => access.limits())
-  return (yield* loadBuckets(access, limits, instant, OF_THE_FLEET, limit, key))[0] ?? null
+  return (yield* loadBuckets(access, limits, instant, ofTheFleet(key), limit, key))[0] ?? null
 }
 
 /**

@@ -1,7 +1,7 @@
 import { TICKET } from '../contract/budgets.ts'
 import type { JobMatch } from '../../jobs/job-filter.ts'
 import type { JobQuery, JobRecord, JobSpan } from '../../jobs/job.ts'
-import type { TaskCount } from '../contract/find-jobs.ts'
+import type { IndexedState, TaskCount } from '../contract/find-jobs.ts'
 import type { JobChange } from '../contract/change-jobs.ts'
 import { compileMatch, type CompiledMatch, type Place } from './job-match.ts'
 import { NOW } from './get.ts'
@@ -68,15 +68,28 @@ export function* oldestOf(access: Access, rows: number, before: number = MOST): 
   )[0]
 }
 
+/** The `seq` of jobs in these states, by their indexes, at most `rows` of them in any order. */
+export function* jobsInStates(access: Access, states: readonly IndexedState[], rows: number): Reading<number[]> {
+  const found: number[] = []
+  for (const state of states) {
+    const left = rows - found.length
+    if (left <= 0) break
+    const some = yield* all<[number]>(access.db, `${access.inState(STATE[state])} LIMIT $1`, left)
+    for (const [seq] of some) found.push(seq)
+  }
+  return found
+}
+
 /** The conditions of a filter and a span on `jobs j`, with the values of the statement so far. */
 export function conditions(
   access: Access,
-  { before, from, ...match }: JobMatch & { readonly before?: number | undefined; readonly from?: number | undefined },
+  { before, from, seqs, ...match }: JobMatch & { readonly [Name in keyof JobSpan]: JobSpan[Name] | undefined },
 ): { readonly values: SqlValue[]; readonly compiled: CompiledMatch; readonly where: string[] } {
   const values: SqlValue[] = []
   const place = (value: SqlValue): string => `$${values.push(value)}`
   const where = [`seq < ${place(before ?? MOST)}`]
   if (from !== undefined) where.push(`seq >= ${place(from)}`)
+  if (seqs !== undefined) where.push(`seq = ANY (${place(seqs)}::bigint[])`)
   const compiled = compileMatch(access, match, place)
   // Lists of jobs leave tickets out.
   if (match.task === undefined && match.queue === undefined && match.flow === undefined)

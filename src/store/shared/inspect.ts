@@ -6,7 +6,7 @@ import { type Guarantee, guardInForce, type LimitPolicy } from '../../policy/lim
 import { shadowWaitUs } from '../../policy/limits/shadow.ts'
 import { expectedStartUs } from '../../policy/limits/start-time.ts'
 import type { BucketReport, Override } from '../contract/limits.ts'
-import { loadBuckets, OF_THE_FLEET } from './buckets.ts'
+import { loadBuckets, ofTheFleet } from './buckets.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, now } from './sql.ts'
@@ -36,19 +36,16 @@ export function* inspect(access: Access, limit: string, key?: string): Reading<B
   const timeline = limits.timeline(limit)
   if (!timeline.definition) return []
   const own = timeline.definition.policy.scope === 'worker'
-  const buckets = yield* loadBuckets(
+  const where = own ? ofWorkers(access) : ofTheFleet(key ?? null)
+  const reports = yield* reportAll(
     access,
     limits,
-    instant,
-    own ? ofWorkers(access) : OF_THE_FLEET,
-    limit,
-    key ?? null,
+    yield* loadBuckets(access, limits, instant, where, limit, key ?? null),
+    {
+      nowUs,
+      own,
+    },
   )
-  const waiting = yield* waitingIn(access, buckets)
-  const reports = buckets.map((bucket) => ({
-    ...report(bucket, limits, waiting.get(bucket.id), nowUs),
-    ...(own && { worker: bucket.worker }),
-  }))
   if (key === undefined || reports.length > 0) return reports
   // No start has used the key: the report shows a new bucket.
   const { policy } = timeline.at(key)
@@ -58,8 +55,36 @@ export function* inspect(access: Access, limit: string, key?: string): Reading<B
   return [{ ...shown(unused, overridesOf(limits, limit, key), nowUs), ...(own && { worker: null }) }]
 }
 
+/** Reports the used buckets of these keys together, by key. */
+export function* inspectKeys(access: Access, limit: string, keys: readonly string[]): Reading<BucketReport[]> {
+  const limits = yield* ask(() => access.limits())
+  const instant = yield* now(access)
+  const { definition } = limits.timeline(limit)
+  if (!definition || keys.length === 0) return []
+  const own = definition.policy.scope === 'worker'
+  const of = own ? `${access.ownOf} AND ${OF_LIVE_WORKERS}` : 'b.limit_name = $1 AND b.worker = 0'
+  const where = `${of} AND b.key = ANY ($2::text[]) ORDER BY b.key, b.worker`
+  const buckets = yield* loadBuckets(access, limits, instant, where, limit, keys)
+  return yield* reportAll(access, limits, buckets, { nowUs: instant.nowUs, own })
+}
+
+function* reportAll(
+  access: Access,
+  limits: Timelines,
+  buckets: readonly StoredBucket[],
+  { nowUs, own }: { readonly nowUs: number; readonly own: boolean },
+): Reading<BucketReport[]> {
+  const waiting = yield* waitingIn(access, buckets)
+  return buckets.map((bucket) => ({
+    ...report(bucket, limits, waiting.get(bucket.id), nowUs),
+    ...(own && { worker: bucket.worker }),
+  }))
+}
+
+const OF_LIVE_WORKERS = 'b.worker IN (SELECT id FROM sluice.workers)'
+
 function ofWorkers({ ownOf }: Access): string {
-  return `${ownOf} AND ($2::text IS NULL OR b.key = $2) AND b.worker IN (SELECT id FROM sluice.workers) ORDER BY b.worker, b.key`
+  return `${ownOf} AND ($2::text IS NULL OR b.key = $2) AND ${OF_LIVE_WORKERS} ORDER BY b.worker, b.key`
 }
 
 function report(bucket: StoredBucket, limits: Timelines, waiting: WaitingRow | undefined, nowUs: number): BucketReport {

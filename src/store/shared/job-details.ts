@@ -56,11 +56,13 @@ export function* findDetails(access: Access, query: DetailsQuery): Reading<Detai
   return { jobs, total, next }
 }
 
-function conditionsOf({ queues }: Access, query: DetailsQuery, place: (value: SqlValue) => string): string[] {
+function conditionsOf({ queues, inState }: Access, query: DetailsQuery, place: (value: SqlValue) => string): string[] {
   const { states, queue, queuePrefix, queueWithout, task, sinceMs, untilMs } = query
   // Lists of jobs leave tickets out.
   const where: string[] = [queue === undefined && task === undefined ? `task <> ${place(TICKET)}` : 'true']
   if (states) where.push(shownIn(states))
+  // Only so many run as there are slots, among millions of others.
+  if (states?.every((state) => state === 'active')) where.push(`seq IN (${inState(STATE.active)})`)
   if (query.deadLetter) where.push(IN_DEAD_LETTER)
   if (queue !== undefined) where.push(queues((name) => `${name} = ${place(queue)}`))
   if (queuePrefix !== undefined) where.push(queues((name) => `starts_with(${name}, ${place(queuePrefix)})`))

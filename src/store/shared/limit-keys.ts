@@ -9,7 +9,12 @@ import { type Access, all, get, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
 import { namesOf } from './stored-bucket.ts'
 
-const KEY_COUNT = columns({ key: column<string>(), waiting: column<number>() })
+const KEY_COUNT = columns({
+  key: column<string>(),
+  waiting: column<number>(),
+  active: column<number>(),
+  wakeAtUs: column<number | null>('wake_at'),
+})
 const TOTALS = columns({
   limit: column<string>('limit_name'),
   keys: column<number>('count(*)'),
@@ -30,27 +35,59 @@ const THROTTLED = columns({
 
 /** Keys of a limit with the number of jobs in their wait lists. It counts one by one, so it is not for a hot path. */
 export function* limitKeys(access: Access, { limit, sort, after, rows }: KeyQuery): Reading<KeyCount[]> {
-  const counted = `SELECT b.key, ${waitingIn(access)} AS waiting FROM sluice.buckets b WHERE b.limit_name = $1 AND b.worker = 0`
+  const { db } = access
+  const { nowUs } = yield* now(access)
+  const counted = `SELECT b.key, ${waitingIn(access)} AS waiting, b.active, b.wake_at FROM sluice.buckets b
+    WHERE b.limit_name = $1 AND b.worker = 0`
   const key = 'key COLLATE "C"'
+  const last = after?.key ?? null
+  if (sort === 'next') return yield* keysByStart(access, { limit, after, rows }, nowUs)
   const found =
     sort === 'key'
       ? yield* all(
-          access.db,
-          `${counted} AND ($2::text IS NULL OR b.${key} > $2) ORDER BY b.${key} LIMIT $3`,
+          db,
+          `${counted} AND ${last === null ? '$2::text IS NULL' : `b.${key} > $2`} ORDER BY b.${key} LIMIT $3`,
           limit,
-          after?.key ?? null,
+          last,
           rows,
         )
       : yield* all(
-          access.db,
-          `SELECT key, waiting FROM (${counted}) k
+          db,
+          `SELECT ${KEY_COUNT.list} FROM (${counted}) k
            WHERE $2::bigint IS NULL OR waiting < $2 OR (waiting = $2 AND ${key} > $3) ORDER BY waiting DESC, ${key} LIMIT $4`,
           limit,
           after?.waiting ?? null,
-          after?.key ?? null,
+          last,
           rows,
         )
-  return found.map(KEY_COUNT.read)
+  return found.map((row) => keyCount(row, nowUs))
+}
+
+/** Keys by the next start, and behind them those in whose wait lists nothing is. Only a page of them is counted. */
+function* keysByStart(
+  access: Access,
+  { limit, after, rows }: Omit<KeyQuery, 'sort'>,
+  nowUs: number,
+): Reading<KeyCount[]> {
+  const { db } = access
+  const key = 'b.key COLLATE "C"'
+  const page = (where: string): string =>
+    `SELECT key, ${waitingIn(access)} AS waiting, active, wake_at FROM (SELECT * FROM sluice.buckets b WHERE ${where}) b`
+  const of = 'b.limit_name = $1 AND b.worker = 0'
+  const waiting =
+    page(`${of} AND b.wake_at IS NOT NULL AND ($2::bigint IS NULL OR b.wake_at > $2 OR (b.wake_at = $2 AND ${key} > $3))
+    ORDER BY b.wake_at, ${key} LIMIT $4`)
+  const idle = page(`${of} AND b.wake_at IS NULL AND ($2::text IS NULL OR ${key} > $2) ORDER BY ${key} LIMIT $3`)
+  const isIdle = after?.wakeAtUs === null
+  const last = after?.key ?? null
+  const found = isIdle ? [] : yield* all(db, waiting, limit, after?.wakeAtUs ?? null, last, rows)
+  if (found.length < rows) found.push(...(yield* all(db, idle, limit, isIdle ? last : null, rows - found.length)))
+  return found.map((row) => keyCount(row, nowUs))
+}
+
+function keyCount(row: readonly unknown[], nowUs: number): KeyCount {
+  const fields = KEY_COUNT.read(row)
+  return { ...fields, nextStartUs: startUs(fields.wakeAtUs, nowUs) }
 }
 
 /** The first jobs in the wait list of one budget, by priority and age. */
@@ -81,25 +118,38 @@ export function* limitTotals(access: Access, limits: readonly string[]): Reading
   return rows.map(TOTALS.read).map((each) => ({ ...each, nextStartUs: startUs(each.nextStartUs, nowUs) }))
 }
 
+/** Buckets whose wait lists one part counts: some ms, in which an embedded store does nothing else. */
+const PART = 2000
+const LAST_OF_PART = `SELECT max(id) FROM (SELECT id FROM sluice.buckets WHERE id > $1 AND wake_at IS NOT NULL
+  ORDER BY id LIMIT ${PART}) b`
+
 /** Waiting jobs by queue and by the bucket in whose wait list they stand, the longest first. */
-export function* throttled(access: Access, rows: number): Reading<Throttled> {
+export function* throttled(access: Access, rows: number, after = 0): Reading<Throttled> {
   const { db, laneKey } = access
   const { nowUs } = yield* now(access)
+  const [last] = (yield* get<[number | null]>(db, LAST_OF_PART, after)) as [number | null]
   const found = yield* all(
     db,
     `SELECT ${THROTTLED.list} FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket CROSS JOIN sluice.jobs j
      WHERE j.lane = coalesce(l.base, l.${laneKey}) AND j.state = ${STATE.available} AND l.state = ${LANE.waiting}
+     AND l.bucket > $1 AND l.bucket <= $2
      GROUP BY b.id, l.queue ORDER BY waiting DESC, b.limit_name, b.key, l.queue`,
+    after,
+    last ?? after,
   )
   // Jobs of which each worker has a view wait in one list per worker. They are delayed once none of these is open.
   const views = `SELECT 1 FROM sluice.lanes v WHERE v.base = l.${laneKey} AND v.state =`
-  const [apart] = (yield* get<[number]>(
-    db,
-    `SELECT count(*) FROM sluice.lanes l CROSS JOIN sluice.jobs j WHERE j.lane = l.${laneKey} AND j.state = ${STATE.available}
+  const [apart] =
+    after > 0
+      ? [0]
+      : ((yield* get<[number]>(
+          db,
+          `SELECT count(*) FROM sluice.lanes l CROSS JOIN sluice.jobs j WHERE j.lane = l.${laneKey} AND j.state = ${STATE.available}
      AND l.state = ${LANE.spread} AND EXISTS (${views} ${LANE.waiting}) AND NOT EXISTS (${views} ${LANE.open})`,
-  )) as [number]
+        )) as [number])
   const groups = found.map(THROTTLED.read)
   return {
+    next: last,
     waiting: groups.reduce((sum, { waiting, base }) => sum + (base === null ? waiting : 0), apart),
     rows: groups.slice(0, rows).map(({ queue, limit, key, worker, wakeAtUs, waiting }) => ({
       queue: shownQueue(access.queueName(queue)),

@@ -68,6 +68,8 @@ export interface Access extends FlowAccess {
   readonly laneKey: 'id' | 'key'
   /** The condition on `queue` for jobs of the queues whose name passes a test. */
   readonly queues: (test: (name: string) => string) => string
+  /** Selects the `seq` of jobs in one of the states that have an index. */
+  readonly inState: (state: number) => string
   /** The condition on `jobs j` for those that need a limit, or its budget of one key. `place` adds values. */
   needs(limit: string, key: string | null, place: (value: SqlValue) => string): string
   /** The name of the limit of a stored bucket. */

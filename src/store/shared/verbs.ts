@@ -10,9 +10,9 @@ import { changeJobs } from './change-jobs.ts'
 import type { Drive } from './drive.ts'
 import { joinEvents, keepEvents, leaveEvents, readEvents } from './event-log.ts'
 import { explain } from './explain.ts'
-import { countJobs, list, oldestOf, taskCounts } from './find-jobs.ts'
+import { countJobs, jobsInStates, list, oldestOf, taskCounts } from './find-jobs.ts'
 import { ended, get } from './get.ts'
-import { inspect } from './inspect.ts'
+import { inspect, inspectKeys } from './inspect.ts'
 import { details, findDetails, noteProgress, overdueRuns, remove } from './job-details.ts'
 import { addNotes, jobLog } from './job-notes.ts'
 import { limitKeys, limitTotals, throttled, waitList } from './limit-keys.ts'
@@ -62,6 +62,7 @@ export abstract class SharedVerbs {
   countJobs: Store['countJobs'] = this.#verb('read', countJobs)
   taskCounts: Store['taskCounts'] = this.#verb('read', taskCounts)
   oldestOf: Store['oldestOf'] = this.#verb('read', oldestOf)
+  jobsInStates: Store['jobsInStates'] = this.#verb('read', jobsInStates)
   storedJobs: Store['storedJobs'] = this.#verb('read', storedJobs)
   details: Store['details'] = async (id) => (await this.jobDetails([id]))[0] ?? null
   findDetails: Store['findDetails'] = this.#verb('read', findDetails)
@@ -99,6 +100,7 @@ export abstract class SharedVerbs {
   activate: Store['activate'] = this.#verb('change', activate)
   explain: Store['explain'] = this.#verb('look', explain)
   inspect: Store['inspect'] = this.#verb('look', inspect)
+  inspectKeys: Store['inspectKeys'] = this.#verb('look', inspectKeys)
   backlog: Store['backlog'] = this.#verb('look', backlog)
   getFlow: Store['getFlow'] = this.#verb('read', getFlow)
   flows: Store['flows'] = this.#verb('read', flows)

@@ -43,6 +43,10 @@ function newAccess(context: Context): Access {
     ...flowAccessOf(context),
     laneKey: 'id',
     queues: (test) => `queue IN (SELECT id FROM queues WHERE ${test('name')})`,
+    inState: (
+      state,
+    ) => `SELECT seq FROM (SELECT seq FROM jobs INDEXED BY jobs_due WHERE due IS NOT NULL AND state = ${state}
+      UNION ALL SELECT seq FROM jobs INDEXED BY jobs_undue WHERE due IS NULL AND state <> 1 AND state = ${state})`,
     needs: (limit, key, place) => {
       const bucket = `b.limit_name = ${place(limit)}${key === null ? '' : ` AND b.key = ${place(key)}`}`
       return `EXISTS (SELECT 1 FROM lanes l, json_each(l.buckets) e JOIN buckets b ON b.id = e.value WHERE l.id = j.lane AND ${bucket})`

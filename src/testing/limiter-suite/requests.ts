@@ -1,5 +1,9 @@
+import type { Policy } from '../../policy/limits/policy.ts'
 import { equal } from './expectations.ts'
 import { type Cases, request, shown } from './subject.ts'
+
+/** Names that mean something to the language, to addresses or to servers. */
+const NAMES = ['__proto__', 'constructor', 'a/b', 'a b', '%2F%', '{a}', "'", '>', '\n', 'ü☃']
 
 /** Requests are granted whole or not at all. */
 export const REQUESTS: Cases = {
@@ -46,5 +50,17 @@ export const REQUESTS: Cases = {
   'of different keys have budgets of their own': async (subject) => {
     await subject.define({ crm: { rate: 1, per: '1s' } })
     equal(await subject.ask('crm:a', 'crm:b', 'crm:a', 'crm:ü☃'), ['go', 'go', 'crm:a 1000', 'go'])
+  },
+
+  'of limits and keys with any name have budgets of their own': async (subject) => {
+    const all = (rate: number): Record<string, Policy> =>
+      Object.fromEntries(NAMES.map((name) => [name, { rate, per: '1s' }]))
+    await subject.define(all(1))
+    for (const name of NAMES) {
+      equal(await subject.ask(name, `${name}:${name}`, name), ['go', 'go', `${name} 1000`])
+      equal((await subject.backend.inspect({ limit: name, key: name }))?.available, 0)
+    }
+    await subject.define(all(2))
+    equal((await subject.backend.inspect({ limit: 'constructor', key: '' }))?.capacity, 2)
   },
 }

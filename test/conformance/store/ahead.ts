@@ -202,7 +202,7 @@ export function ahead(backend: StoreBackend): void {
       expect((await harness().claim(AHEAD)).generation).toBeGreaterThan(before)
     })
 
-    it('names the closed buckets of its held starts, whoever has claimed since', async () => {
+    it('names the closed buckets of its held starts, after claims of others too', async () => {
       const { add, claim, define } = bound(harness())
       await define({ r: STRICT, own: { ...STRICT, scope: 'worker' } })
       for (const limit of ['r:shut', 'r:open', 'own']) await add(limit, { limits: [limit] }, 3)

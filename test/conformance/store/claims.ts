@@ -70,7 +70,7 @@ function buckets(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['a1', 'b1'])
   })
 
-  test('a job starts when all of its buckets admit it, and a denial charges nobody', async () => {
+  test('a job starts when all of its buckets admit it, and a denial charges none', async () => {
     const w = harness()
     await w.define({ free: { rate: 10, per: '10s' }, tight: { rate: 1, per: '10s' } })
     await w.add('a', { limits: ['free', 'tight'] }, 2)
@@ -121,7 +121,7 @@ function buckets(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['a1', 'a2'])
   })
 
-  test('a concurrency of zero pauses, and holds up nobody else', async () => {
+  test('a concurrency of zero pauses its jobs, and delays no other', async () => {
     const w = harness()
     await w.define({ c: { concurrency: 0 } })
     await w.add('a', { limits: ['c'] })
@@ -339,7 +339,7 @@ function lines(backend: StoreBackend): void {
     expect(await w.start({ queue: 'p', worker: other })).toEqual(['thief1'])
   })
 
-  test('a lane of a queue that no live worker serves holds nobody up', async () => {
+  test('a lane of a queue that no live worker serves delays no other', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
     const other = await w.store.join(['p'], 2_000_000)
@@ -396,6 +396,76 @@ function lines(backend: StoreBackend): void {
     expect(await w.start({ queues: { q: 0, p: 1 } })).toEqual(['p1'])
     w.at(200)
     expect(await w.start({ queues: { q: 1, p: 0 } })).toEqual(['q2'])
+  })
+
+  test('silent workers in front of two budgets hold up a job that needs both for a moment only', async () => {
+    const w = harness()
+    const silent = await w.store.join(['p'], 1e12)
+    await w.define({ a: { concurrency: 1 }, b: { concurrency: 1 } })
+    await w.add('one', { limits: ['a'] })
+    await w.add('two', { limits: ['b'] })
+    expect(await w.start()).toEqual(['one', 'two'])
+    await w.add('first-of-a', { limits: ['a'], queue: 'p' })
+    await w.add('first-of-b', { limits: ['b'], queue: 'p' })
+    expect(await w.start({ worker: silent, queue: 'p' })).toEqual([])
+    await w.add('both', { limits: ['a', 'b'] })
+    expect(await w.start()).toEqual([])
+    await w.complete('one')
+    w.at(30)
+    await w.complete('two')
+    const started: string[] = []
+    for (let claims = 0; claims < 10 && started.length === 0; claims++) {
+      const { jobs, nextWakeUs } = await w.claim()
+      started.push(...jobs.map(({ task }) => task))
+      if (nextWakeUs !== null) w.at(w.ms(nextWakeUs) ?? 0)
+    }
+    expect(started).toEqual(['both'])
+    expect(w.ms(w.run('both').startedUs)).toBeLessThanOrEqual(80)
+  })
+
+  test('a silent worker that waits for a second budget holds up those behind it for a moment only', async () => {
+    const w = harness()
+    const silent = await w.store.join(['p'], 1e12)
+    await w.define({ a: { concurrency: 1 }, b: { concurrency: 1 } })
+    await w.add('one', { limits: ['a'] })
+    expect(await w.start()).toEqual(['one'])
+    await w.add('first', { limits: ['a', 'b'], queue: 'p' })
+    expect(await w.start({ worker: silent, queue: 'p' })).toEqual([])
+    await w.add('second', { limits: ['a', 'b'] })
+    expect(await w.start()).toEqual([])
+    await w.add('two', { limits: ['b'] })
+    expect(await w.start()).toEqual(['two'])
+    await w.complete('one')
+    expect(await w.start({ worker: silent, queue: 'p' })).toEqual([])
+    expect((await w.explain('first')).waitsOn).toEqual({ limit: 'b', key: '' })
+    w.at(30)
+    await w.complete('two')
+    expect(await w.wake()).toBe(80)
+    w.at(80)
+    expect(await w.start()).toEqual(['second'])
+  })
+
+  test('a lane goes before those that the deputy of another worker shadows, also if a silent worker stands behind', async () => {
+    const w = harness()
+    const silent = await w.store.join(['p'], 1e12)
+    await w.define({ a: { concurrency: 1 }, b: { concurrency: 1 } })
+    await w.add('one', { limits: ['a'] })
+    expect(await w.start()).toEqual(['one'])
+    await w.add('first', { limits: ['a', 'b'], queue: 'p', priority: 5 })
+    expect(await w.start({ worker: silent, queue: 'p' })).toEqual([])
+    await w.add('shadowed', { limits: ['a', 'b'], priority: 5 })
+    await w.add('low', { limits: ['a'] })
+    expect(await w.start()).toEqual([])
+    await w.add('behind', { limits: ['a'], queue: 'p' })
+    expect(await w.start({ worker: silent, queue: 'p' })).toEqual([])
+    await w.add('two', { limits: ['b'] })
+    expect(await w.start()).toEqual(['two'])
+    await w.complete('one')
+    expect(await w.start({ worker: silent, queue: 'p' })).toEqual([])
+    expect((await w.explain('first')).waitsOn).toEqual({ limit: 'b', key: '' })
+    w.at(60)
+    expect(await w.start()).toEqual(['low'])
+    expect(await w.start()).toEqual([])
   })
 
   test('a more urgent arrival is looked at, in its own lane and across lanes', async () => {
@@ -494,7 +564,7 @@ function lines(backend: StoreBackend): void {
     ])
   })
 
-  test('every job that had to wait is told of once, in whichever of the three tellings, by whoever claims', async () => {
+  test('every job that had to wait is reported once, in one of three ways, by any claimer', async () => {
     const w = harness()
     const second = await w.store.join(['q'], 1e15)
     await w.define({ r: { rate: 1, per: '1s' } })
@@ -658,7 +728,7 @@ function instants(backend: StoreBackend): void {
 function refusals(backend: StoreBackend): void {
   const harness = eachHarness(backend)
 
-  test('a limit that nobody has defined holds only its own jobs, and they run once it is', async () => {
+  test('an undefined limit holds only its own jobs, and they run once it is defined', async () => {
     const w = harness()
     await w.define({ r: { rate: 9, per: '1s' } })
     await w.add('unknown', { limits: ['nope:x', 'r'] }, 2)

@@ -155,7 +155,7 @@ function maxWait(backend: StoreBackend): void {
     })
   })
 
-  test('a job that has expired in its lane has expired, whatever it waited for', async () => {
+  test('a job that has expired in its lane has expired, for all that it waited for', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1h', burst: 1 } })
     await w.add('a', { limits: ['r'], expiresAtMs: w.clock.now() + 1000 }, 2)
@@ -214,7 +214,7 @@ function reschedule(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['a2'])
   })
 
-  test('a budget that grows is used at once, and one that shrinks is not exceeded: all are put off anew', async () => {
+  test('a budget that grows is used at once, and one that shrinks is not exceeded: all are rescheduled again', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '10s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r:k'] }, 5)

@@ -127,7 +127,7 @@ function taken(backend: StoreBackend): void {
     expect(await w.wake()).toBeNull()
   })
 
-  test('a limit that comes to drop while jobs wait elsewhere drops them', async () => {
+  test('a limit that is changed to drop while jobs wait elsewhere drops them', async () => {
     const w = harness()
     await waiting(w, 'a')
     await w.define({ later: { ...D, onLimit: 'wait' } })
@@ -140,7 +140,7 @@ function taken(backend: StoreBackend): void {
     expect(await dropped(w)).toEqual(['b by later dropped'])
   })
 
-  test('a bucket that nobody waits for any more is forgotten', async () => {
+  test('a bucket without waiting jobs is forgotten', async () => {
     const w = harness()
     await w.define({ d: D, w: W })
     await w.add('first', { limits: ['w:a'] })

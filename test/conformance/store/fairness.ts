@@ -87,7 +87,7 @@ function shares(backend: StoreBackend): void {
     expect(lanesOf(await w.start(12))).toBe('aabaaaabaaaa')
   })
 
-  test('a newcomer waits behind those that wait, whatever its share', async () => {
+  test('a newcomer of any share waits behind those that wait', async () => {
     const w = harness()
     await w.define({ r: { rate: 1000, per: '1s' } })
     for (const lane of ['a', 'b', 'c']) await w.add(lane, { limits: [`r:${lane}`] }, 5)

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { type JobFilter, jobMatch } from '../../../src/jobs/job-filter.ts'
+import type { JobState } from '../../../src/jobs/job-state.ts'
 import type { JobQuery } from '../../../src/jobs/job.ts'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness, FAILURE, type StoreHarness } from './store-harness.ts'
@@ -163,6 +164,22 @@ export function findJobs(backend: StoreBackend): void {
     await w.add('and', { extra: { tags: ['red'] } }, 2)
     expect(await found(w, { tags: ['red'] }, { limit: 4 })).toEqual(['and2', 'and1', 'yes3', 'yes2'])
     expect(await found(w, { tags: ['red'] }, { limit: 5 })).toHaveLength(5)
+  })
+
+  test('jobs in some states are found by their states, at most so many', async () => {
+    const w = harness()
+    await w.add('a', {}, 5)
+    const running = await w.start(2)
+    await w.complete(running[0]!)
+    const seqOf = async (state: JobState): Promise<number[]> =>
+      (await w.store.list({ states: [state] })).map(({ seq }) => seq)
+    const [[active], [completed]] = [await seqOf('active'), await seqOf('completed')]
+    expect(await w.store.jobsInStates(['active'], 9)).toEqual([active])
+    const both = await w.store.jobsInStates(['active', 'completed', 'discarded'], 9)
+    expect(both.toSorted((a, b) => a - b)).toEqual([active!, completed!].toSorted((a, b) => a - b))
+    expect(await w.store.jobsInStates(['active', 'completed'], 1)).toEqual([active])
+    expect((await w.store.list({ seqs: [active!, completed!], states: ['active'] })).length).toBe(1)
+    expect(await w.store.countJobs({}, { seqs: both, before: Math.max(...both) })).toBe(1)
   })
 
   test('in spans: the oldest of so many, and what lies between', async () => {

@@ -221,7 +221,7 @@ function groups(backend: StoreBackend): void {
     expect(await w.states('s')).toEqual(['cancelled'])
   })
 
-  test('jobs of several flows that are settled together move each its own, and each flow is told of once', async () => {
+  test('jobs of several flows that are settled together move each its own, and each flow is reported once', async () => {
     const w = harness()
     const callbacks = { complete: 'c' }
     const one = await w.flow({ kind: 'batch', jobs: { a: {}, b: {}, d: {} }, callbacks })
@@ -356,7 +356,7 @@ function ends(backend: StoreBackend): void {
 function cancelling(backend: StoreBackend): void {
   const harness = eachHarness(backend)
 
-  test('what waits is gone at once, everyone behind moves up, what is active is asked, and nobody is called back', async () => {
+  test('waiting jobs are gone at once, those behind move up, active ones are asked, and no callback is called', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1s' }, s: { rate: 1, per: '1s' } })
     const jobs = {
@@ -387,7 +387,7 @@ function cancelling(backend: StoreBackend): void {
     expect(await w.start()).toEqual([])
   })
 
-  test('whoever waited behind a heavy job of it is looked at again', async () => {
+  test('the lane behind its heavy job is tried again', async () => {
     const w = harness()
     await w.define({ r: { rate: 4, per: '4s' } })
     await w.add('x', { limits: ['r*4'] })
@@ -444,7 +444,7 @@ function manualRetry(backend: StoreBackend): void {
     expect(await w.tally(id)).toEqual(['running', 0, 0, 2])
   })
 
-  test('a job of a group that still runs counts anew', async () => {
+  test('a job of a group that still runs counts again', async () => {
     const w = harness()
     const id = await w.flow({ jobs: { a: {}, b: {} } })
     await w.start()

@@ -137,6 +137,25 @@ export function guarantees(backend: StoreBackend): void {
       expect(story).toEqual(['b1', 'd1', 'b2', 'd2', 'b3', 'd3', 'b4', 'd4', 'b5', 'd5'])
     })
 
+    test('begins for a job that must leave headroom as early as for any other', async () => {
+      const w = harness()
+      const own: Policy = { window: 'sliding', max: 3, per: '50ms', guard: 0, headroom: { units: 1, priority: 5 } }
+      await define(w, shares({ rate: 1, per: '1s', burst: 6 }, own, { atLeast: { rate: 1, per: '4s', burst: 2 } }))
+      await w.add('a', { ...BORROWS, priority: 9 }, 9)
+      expect(await w.start()).toEqual(['a1', 'a2', 'a3'])
+      await w.add('heavy', of('b', 2))
+      expect(await w.start()).toEqual(['heavy'])
+      await w.add('late', of('b'))
+      expect(await w.start()).toEqual([])
+      w.at(3000)
+      expect(await w.start()).toEqual(['a4'])
+      expect(await w.wake()).toBe(4000)
+      w.at(4000)
+      expect(await w.start()).toEqual(['late'])
+      w.at(5000)
+      expect(await w.start()).toEqual(['a5'])
+    })
+
     test('holds for a job of several units', async () => {
       const w = harness()
       const limits = shares(
@@ -237,7 +256,7 @@ export function guarantees(backend: StoreBackend): void {
       expect(await w.start()).toEqual(['b'])
     })
 
-    test('goes by the priority of a job that comes to a lane which waits within it', async () => {
+    test('follows the priority of a job that joins a lane which waits within it', async () => {
       const w = harness()
       const atLeast = { rate: 2, per: '1s', burst: 2 } as const
       await define(w, shares({ rate: 100, per: '1s', burst: 2 }, { rate: 50, per: '1s' }, { atLeast }))

@@ -88,7 +88,7 @@ function alone(backend: StoreBackend): void {
     expect(await w.start({})).toEqual(['x'])
   })
 
-  test('kinds that nobody lists are named, and explained', async () => {
+  test('tasks that no worker lists are named, and explained', async () => {
     const w = harness()
     const [a] = await staff(w, ['a'])
     await w.define({ c: { concurrency: 1 } })

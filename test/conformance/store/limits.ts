@@ -58,7 +58,7 @@ function definitions(backend: StoreBackend): void {
     expect(await w.wake()).toBe(3_600_000)
   })
 
-  test('a change counts from when it was made, for buckets that nobody has touched since', async () => {
+  test('a change counts from its own moment, for buckets that no claim has touched since', async () => {
     const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r'] }, 10)
@@ -158,7 +158,7 @@ function corrections(backend: StoreBackend): void {
     await w.store.calibrate('nowhere', 'k', told)
   })
 
-  test('a penalty on a bucket that nobody has used yet holds its first job', async () => {
+  test('a penalty on an unused bucket holds its first job', async () => {
     const w = harness()
     await w.define({ r: { rate: 2, per: '2s' } })
     await w.store.penalize('r', 'k', w.us(500))
@@ -237,7 +237,7 @@ function reports(backend: StoreBackend): void {
     })
   })
 
-  test('a bucket that was never used reads as a new one, and is not thereby made', async () => {
+  test('a read of an unused bucket shows a new one, and stores none', async () => {
     const w = harness()
     await w.define({ r: { rate: 4, per: '4s' } })
     expect(await w.store.inspect('r', 'fresh')).toEqual([

@@ -131,7 +131,7 @@ function inForce(backend: StoreBackend): void {
     expect((await w.claim()).rejected).toEqual([])
   })
 
-  test('a limit that nobody had defined when a penalty came is used as a new one once it is', async () => {
+  test('a limit that was undefined when a penalty came is used as a new one once it is defined', async () => {
     const w = harness()
     await w.add('a', { limits: ['r:k'] }, 3)
     await w.start()
@@ -158,7 +158,7 @@ function ends(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['a2'])
   })
 
-  test('an end to which nobody came counts from its own moment', async () => {
+  test('an end without a claim counts from its own moment', async () => {
     const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r'] }, 10)
@@ -195,7 +195,7 @@ function ends(backend: StoreBackend): void {
     expect(await w.wake()).toBe(22_000)
   })
 
-  test('a limit nobody waits for is in force again when the time is over', async () => {
+  test('a limit without waiting jobs is in force again when the time is over', async () => {
     const w = harness()
     await w.define({ w: { window: 'sliding', max: 2, per: '1m', guard: 0 } })
     await w.override('w', { max: 5 }, 1000)
@@ -259,7 +259,7 @@ function pauses(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['a'])
   })
 
-  test('a pause of the limit holds a key whatever its override says, and leaves that as it was', async () => {
+  test('a pause of the limit holds a key beside any override, and leaves that as it was', async () => {
     const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.override('c:k', { concurrency: 2 })

@@ -25,7 +25,7 @@ export function queueLimits(backend: StoreBackend): void {
     expect(await w.wake(both)).toBe(3_600_000)
   })
 
-  test('whoever watches is told of a permit that returns to a queue asleep, and not where nothing waits', async () => {
+  test('watchers hear of a permit that returns to a sleeping queue, and not where nothing waits', async () => {
     const w = harness()
     await w.define({ ql: { concurrency: 1 } })
     await w.store.limitQueue('q', 'ql')
@@ -38,7 +38,7 @@ export function queueLimits(backend: StoreBackend): void {
     expect(await told(w, () => w.complete('a2'))).toBe(!w.store.notifiesOwnWrites)
   })
 
-  test('what a queue sleeps on is told of as closed only once jobs of other queues stand in its line', async () => {
+  test('a bucket that a queue sleeps on is reported closed only once jobs of other queues wait for it', async () => {
     const w = harness()
     const both = { queues: { q: 9, p: 9 } }
     await w.define({ ql: { concurrency: 1 } })

@@ -73,7 +73,7 @@ function offers(backend: StoreBackend): void {
     expect(await w.store.list({})).toHaveLength(2)
   })
 
-  test('define their limits only where nobody has with a higher version', async () => {
+  test('define their limits only where no higher version is defined', async () => {
     const w = harness()
     await w.define({ c: { concurrency: 1 } })
     const policy = normalisePolicy({ concurrency: 5 }, 'c')
@@ -356,7 +356,7 @@ function remoteWorkers(backend: StoreBackend): void {
 function queues(backend: StoreBackend): void {
   const harness = eachHarness(backend)
 
-  test('that are paused are handed out to nobody, and hold nobody up in a shared line', async () => {
+  test('that are paused are handed out to no worker, and delay no other in a shared wait list', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.store.join(['p'], 1e12)
@@ -370,7 +370,7 @@ function queues(backend: StoreBackend): void {
     expect(await w.store.queues()).toMatchObject([{ name: 'p', paused: false }, { name: 'q' }])
   })
 
-  test('that were given a limit hold all starts to it, whoever claims them', async () => {
+  test('that were given a limit hold all starts to it, by any claimer', async () => {
     const w = harness()
     await w.define({ r: { rate: 2, per: '1s' } })
     await w.add('a', {}, 5)

@@ -141,7 +141,7 @@ function registering(backend: StoreBackend): void {
     expect((await w.claim()).jobs).toMatchObject([{ task: 's', input: '2' }])
   })
 
-  test('another grid begins anew, and the count of runs goes on', async () => {
+  test('another grid begins again, and the count of runs goes on', async () => {
     const w = harness()
     await register(w, 's')
     expect(await runs(w, 1000)).toEqual(['s@1000'])
@@ -348,7 +348,7 @@ function missed(backend: StoreBackend): void {
     expect(await claimNews(w, 11_000, spec)).toEqual(['s!10000'])
   })
 
-  test('skip: whoever is late but was there runs the latest', async () => {
+  test('skip: a late process that was at work runs the latest', async () => {
     const w = harness()
     await register(w, 's', { every: 10_000 })
     expect(await claimNews(w, 35_000)).toEqual(['s-10000 missed', 's!30000'])
@@ -528,7 +528,7 @@ function limited(backend: StoreBackend): void {
     expect(await runs(w, 3000)).toEqual(['t@3000'])
   })
 
-  test('where the limit drops, it is skipped, and nobody is told of a discarded job', async () => {
+  test('where the limit drops, it is skipped, and no discarded job is reported', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1500ms', burst: 1, onLimit: 'drop' } })
     await register(w, 's', { limits: ['r'] })

@@ -68,7 +68,7 @@ export function stripes(backend: StoreBackend): void {
         expect(of(started, keys)).toEqual([1, 2, 3].flatMap((n) => keys.map((key) => `${key}.${n}`)))
     })
 
-    test('within a stripe the priority of first jobs decides, whatever waits in others', async () => {
+    test('within a stripe the priority of first jobs decides, beside any work in others', async () => {
       const w = harness()
       await w.store.stripeQueue('q', STRIPES)
       for (const [i, key] of KEYS.entries())

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { KeyCount } from '../../../src/store/contract/limits.ts'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness } from './store-harness.ts'
 
@@ -87,7 +88,7 @@ export function waits(backend: StoreBackend): void {
     expect(await w.explain('b2')).toMatchObject({ expectedStartUs: w.us(2000), givenUpAtUs: null, exact: false })
   })
 
-  test('what waits for a free slot has no exact start, nor has what nobody serves', async () => {
+  test('a job that waits for a free slot has no exact start, nor has one of a queue without workers', async () => {
     const w = harness()
     await w.define({ r: { rate: 5, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 3)
@@ -117,21 +118,57 @@ export function waits(backend: StoreBackend): void {
     await w.add('b', { limits: ['r:B'], queue: 'exports' }, 2)
     await w.add('c', { limits: ['c'] }, 2)
     await w.add('free', {}, 2)
-    expect(await w.store.throttled(9)).toEqual({ waiting: 0, rows: [] })
+    expect(await w.store.throttled(9)).toEqual({ waiting: 0, rows: [], next: null })
     await w.claim({ queues: { q: 9, exports: 9 } })
     const rows = [
       { queue: 'q', limit: 'r', key: 'A', waiting: 2, nextStartUs: w.us(10_000) },
       { queue: 'q', limit: 'c', key: '', waiting: 1, nextStartUs: null },
       { queue: 'exports', limit: 'r', key: 'B', waiting: 1, nextStartUs: w.us(10_000) },
     ]
-    expect(await w.store.throttled(9)).toEqual({ waiting: 4, rows })
-    expect(await w.store.throttled(1)).toEqual({ waiting: 4, rows: rows.slice(0, 1) })
+    expect(await w.store.throttled(9)).toMatchObject({ waiting: 4, rows })
+    expect(await w.store.throttled(1)).toMatchObject({ waiting: 4, rows: rows.slice(0, 1) })
     w.at(11_000)
     await w.claim({ queues: { q: 9, exports: 9 } })
     expect((await w.store.throttled(9)).rows.map(({ key, waiting }) => [key, waiting])).toEqual([
       ['', 1],
       ['A', 1],
     ])
+  })
+
+  test('keys of a limit come by their waiting jobs, by key and by next start, page by page', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '10s', burst: 1 }, other: { rate: 1, per: '1s', burst: 1 } })
+    for (const [key, jobs] of [
+      ['late', 2],
+      ['long', 4],
+      ['idle', 1],
+      ['also', 1],
+    ] as const)
+      await w.add(key, { limits: [`r:${key}`] }, jobs)
+    await w.add('else', { limits: ['other:x'] }, 3)
+    await w.claim({ queues: { q: 9 } })
+    await w.store.penalize('r', 'late', w.us(60_000))
+    await w.claim({ queues: { q: 9 } })
+    const all = async (sort: 'waiting' | 'key' | 'next', rows: number): Promise<string[]> => {
+      const keys: string[] = []
+      for (let after: KeyCount | null = null; ;) {
+        const page: readonly KeyCount[] = await w.store.limitKeys({ limit: 'r', sort, after, rows })
+        keys.push(...page.map(({ key }) => key))
+        after = page.at(-1) ?? null
+        if (page.length < rows) return keys
+      }
+    }
+    for (const rows of [1, 2, 3, 9]) {
+      expect(await all('waiting', rows)).toEqual(['long', 'late', 'also', 'idle'])
+      expect(await all('key', rows)).toEqual(['also', 'idle', 'late', 'long'])
+      expect(await all('next', rows)).toEqual(['long', 'late', 'also', 'idle'])
+    }
+    expect(await w.store.limitKeys({ limit: 'r', sort: 'next', after: null, rows: 2 })).toEqual([
+      { key: 'long', waiting: 3, active: 0, wakeAtUs: w.us(10_000), nextStartUs: w.us(10_000) },
+      { key: 'late', waiting: 1, active: 0, wakeAtUs: w.us(60_000), nextStartUs: w.us(60_000) },
+    ])
+    const [late, long] = await w.store.inspectKeys('r', ['long', 'nobody', 'late'])
+    expect([late, long]).toEqual([...(await w.store.inspect('r', 'late')), ...(await w.store.inspect('r', 'long'))])
   })
 
   test('the backlog of a limit is all that needs its buckets, wherever it waits', async () => {

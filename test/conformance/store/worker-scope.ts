@@ -33,7 +33,7 @@ function budgets(backend: StoreBackend): void {
     expect(await w.start({ worker: other })).toEqual(['a6'])
   })
 
-  test('at most so many at once in each, whoever ends first', async () => {
+  test('at most so many at once in each, in any order of ends', async () => {
     const w = harness()
     const other = await another(w)
     await w.define({ c: { concurrency: 1, scope: 'worker' } })
@@ -184,7 +184,7 @@ function waiting(backend: StoreBackend): void {
     expect(claim.looks).toBeLessThanOrEqual(2)
   })
 
-  test('what one worker cannot start holds up nobody’s share of a limit of the fleet', async () => {
+  test('a job that one worker cannot start delays no start under a limit of the fleet', async () => {
     const w = harness()
     const other = await another(w)
     await w.define({ all: { rate: 1, per: '1s', burst: 1 }, own: { rate: 1, per: '1h', burst: 1, scope: 'worker' } })
@@ -214,7 +214,7 @@ function waiting(backend: StoreBackend): void {
     expect(await w.start({ worker: other })).toEqual(['a4'])
   })
 
-  test('priorities hold across lanes, whoever took the urgent ones before', async () => {
+  test('priorities hold across lanes, after any worker took the urgent ones', async () => {
     const w = harness()
     const other = await another(w)
     await w.define({ own: { rate: 100, per: '1s', scope: 'worker' } })
@@ -237,7 +237,7 @@ function waiting(backend: StoreBackend): void {
     expect((await w.claim()).rejected).toMatchObject([{ task: 'a3', reason: 'late', limit: 'r' }])
   })
 
-  test('what is told of a bucket names the worker whose own it is', async () => {
+  test('the report of a bucket names the worker that owns it', async () => {
     const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' }, all: { rate: 1, per: '1s' } })
@@ -332,7 +332,7 @@ function registrations(backend: StoreBackend): void {
     expect(await w.start({ worker: third })).toEqual(['a3'])
   })
 
-  test('what is left of lanes and budgets that nobody needs goes', async () => {
+  test('lanes and budgets without jobs are removed', async () => {
     const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' } })

@@ -24,7 +24,7 @@ const LEASE_MS = { alone: 3_600_000, inCompany: 2000 }
 /** How long other processes' commits, deaths and arrivals may go unnoticed, µs. */
 const COMPANY_US = 8_000_000
 const HOUR_US = 3_600e6
-/** By when everything has ended, µs. */
+/** How long after a start the next one begins, or everything has ended, µs. */
 const END_US = { alone: 24 * HOUR_US, inCompany: 120e6 }
 /** How long a job of another worker goes first, a few times, µs. */
 const PRECEDENCE_US = 250_000
@@ -102,6 +102,8 @@ class Features {
   /** The news of engines on jobs whose call has not been answered yet. */
   readonly #early = new Map<string, (() => void)[]>()
   readonly #engines: Engine[] = []
+  /** Jobs of flows that went at this instant, before the end of what they waited for was heard. */
+  readonly #unheard = new Set<ModelJob>()
   /** Since when a head could have started. */
   readonly #couldSince = new Map<number, number>()
   /** Starts of other lanes, by lane, since the head of a lane could have started but for a slot. */
@@ -110,6 +112,8 @@ class Features {
   /** Something was given back at this instant: in which order it was, and who started before it, cannot be told. */
   #stirred = false
   #lastLookUs = -1
+  /** The last start. */
+  #startedUs = 0
   #seq = 0
   #crashes = 0
   #rejected = 0
@@ -121,6 +125,8 @@ class Features {
   #shadowed = 0
   /** Starts of this instant outside the share of a bucket, while a job within its own waited for that bucket. */
   #overtakes: { readonly bucket: ModelBucket; readonly by: ModelJob; readonly waiting: ModelJob }[] = []
+  /** The units of a common limit that starts within shares took at this instant. */
+  readonly #assuredNow = new Map<ModelBucket, number>()
   /** The buckets that plain code has asked. */
   readonly #ofPlainCode = new Set<ModelBucket>()
   /** The units that others leave in common limits. */
@@ -149,13 +155,15 @@ class Features {
         this.#look()
         this.#expectKept()
       }
-      const endUs = this.#nowUs() + (this.#plan.engines > 1 ? END_US.inCompany : END_US.alone)
+      const restUs = this.#plan.engines > 1 ? END_US.inCompany : END_US.alone
+      this.#startedUs = this.#nowUs()
       // Windows of days outlast what a test has time for: what waits for the next of them is left.
       const hasDays = this.#plan.limits.some(({ rules }) => rules.some((rule) => rule.kind === 'calendar'))
       const leaveUs = hasDays ? fromUs + 2 * HOUR_US : Infinity
       while (!this.#isOver() && this.#nowUs() <= leaveUs) {
+        const endUs = this.#startedUs + restUs
         await this.#until(Math.min(this.#nowUs() + HOUR_US, endUs + 1))
-        if (this.#nowUs() > endUs)
+        if (this.#nowUs() > this.#startedUs + restUs)
           this.#fail(
             `never ended: ${this.#left()
               .map((job) => `${job.n} ${job.state}`)
@@ -439,10 +447,13 @@ class Features {
         this.#fail(`job ${job.n} starts before ${other.n} of its lane ${job.lane}`)
     const starts: [bucket: ModelBucket, units: number][] = []
     this.#noteOvertaken(job, nowUs)
+    this.#noteRefused(nowUs)
     for (const use of this.#usesOf(job)) {
       const bucket = this.#bucket(use)
       const units = unitsOf(job, use)
-      const atUs = bucket.admitAt(nowUs, units, this.#keptOf(job, use, nowUs))
+      // Handlers begin in any order: the share of a start that began before may have been left for it.
+      const kept = Math.max(0, this.#keptOf(job, use, nowUs) - (this.#assuredNow.get(bucket) ?? 0))
+      const atUs = bucket.admitAt(nowUs, units, kept)
       const excused = this.#stirred || (atUs === Infinity && this.#mayHaveReturned(bucket))
       if (atUs > nowUs + SLACK_US && !excused)
         this.#fail(`job ${job.n} starts, but ${bucket.name} admits ${units} only ${atUs - nowUs} µs later`)
@@ -455,9 +466,14 @@ class Features {
     }
     // The shares of a start are those that it found.
     const assured = job.uses.filter((use) => this.#isAssured(job, use, nowUs) !== false)
-    for (const [bucket, units] of starts) bucket.start(nowUs, units)
+    for (const [bucket, units] of starts) {
+      const isWithin = assured.some((use) => this.#bucket(use) === bucket)
+      if (isWithin) this.#assuredNow.set(bucket, (this.#assuredNow.get(bucket) ?? 0) + units)
+      bucket.start(nowUs, units)
+    }
     for (const [bucket] of starts) if (bucket.limit.concurrency !== null) bucket.holders.add(job.n)
     this.#takeTurn(job, assured)
+    this.#startedUs = nowUs
     Object.assign(job, { state: 'active', attempt, runs: job.runs + 1, engine })
     const atOnce = (engine.running.get(job.queue) ?? 0) + 1
     engine.running.set(job.queue, atOnce)
@@ -483,6 +499,14 @@ class Features {
       const turns = (passed.get(job.lane) ?? 0) + 1
       passed.set(job.lane, turns)
       if (turns > 2 * share) this.#fail(`lane ${job.lane} starts ${turns} jobs, and job ${head.n} of ${head.lane} none`)
+    }
+  }
+
+  /** A head that a budget refuses at the instant of a start, until a later one, was not passed over by this start. */
+  #noteRefused(nowUs: number): void {
+    for (const head of this.#heads()) {
+      const atUs = this.#passed.has(head.lane) ? this.#admitAt(head, nowUs) : nowUs
+      if (atUs > nowUs + SLACK_US && atUs !== Infinity) this.#passed.delete(head.lane)
     }
   }
 
@@ -539,9 +563,9 @@ class Features {
   #comeDue(job: ModelJob, nowUs: number): void {
     if ((job.state === 'scheduled' || job.state === 'retryable') && job.dueUs <= nowUs) job.state = 'available'
     if (job.state !== 'pending' || !job.flow) return
-    const { kind, jobs, callback } = job.flow
-    const ended = (each: ModelJob | undefined): boolean => !each || each.state === 'over' || each.state === 'ending'
-    if (job === callback ? jobs.every(ended) : kind !== 'chain' || ended(jobs[jobs.indexOf(job) - 1])) this.#ready(job)
+    // The store releases a job together with the end before it, but the process that wrote that end may report it later.
+    if (!isReleased(job) && this.#plan.engines > 1) this.#unheard.add(job)
+    if (isReleased(job) || this.#unheard.has(job)) this.#ready(job)
   }
 
   #ready(job: ModelJob): void {
@@ -565,14 +589,16 @@ class Features {
   #reject(job: ModelJob, error: { expectedStart?: Date | null }): void {
     const nowUs = this.#nowUs()
     this.#rejected++
-    if (job.lostUs !== null) this.#comeBack(job, nowUs)
+    // It came back when its lease was over, and the model is not told when: its deadline is unknown.
+    const wasLost = job.lostUs !== null
+    if (wasLost) this.#comeBack(job, nowUs)
     this.#comeDue(job, nowUs)
     if (job.state !== 'available') return this.#fail(`job ${job.n} is rejected in state ${job.state}`)
     const drops = job.uses.filter(({ limit: used }) => used.onLimit === 'drop' && !used.shadow)
     const deadlineUs = job.sinceUs + boundOf(job)
     if (drops.length === 0 && deadlineUs === Infinity)
       return this.#fail(`job ${job.n} is rejected, and no limit of it says so`)
-    if (drops.length > 0 || nowUs >= deadlineUs) return undefined
+    if (drops.length > 0 || wasLost || nowUs >= deadlineUs) return undefined
     const expectedUs = (error.expectedStart?.getTime() ?? Infinity) * 1000
     if (expectedUs + 1000 < deadlineUs) this.#fail(`job ${job.n} is rejected, though it is expected to start in time`)
     return undefined
@@ -599,6 +625,8 @@ class Features {
   /** Holds this instant against the model; answers when it wants to look again. */
   #look(): number {
     const nowUs = this.#nowUs()
+    for (const job of this.#unheard) if (!isReleased(job)) this.#fail(`job ${job.n} goes before what it waits for`)
+    this.#unheard.clear()
     for (const job of this.#jobs.values()) if (job.state !== 'pending') this.#comeDue(job, nowUs)
     const heads = this.#heads()
     const could = new Set<number>()
@@ -624,6 +652,7 @@ class Features {
     this.#lookAtShares(heads, nowUs)
     this.#lookAtShadows()
     this.#lastLookUs = nowUs
+    this.#assuredNow.clear()
     this.#stirred = false
     return nextUs
   }
@@ -640,7 +669,11 @@ class Features {
     if (this.#stirred) return
     for (const { bucket, by, waiting } of overtakes) {
       if (!heads.includes(waiting) || !this.#hasRoom(waiting.queue)) continue
-      const others = this.#usesOf(waiting).filter((use) => this.#bucket(use) !== bucket)
+      const uses = this.#usesOf(waiting)
+      const own = uses.find((use) => this.#bucket(use) === bucket)
+      // Handlers begin in any order: what others took of the share at this instant they may have taken before.
+      if (!own || !this.#isAssured(waiting, own, nowUs)) continue
+      const others = uses.filter((use) => use !== own)
       const isOpen = others.every((use) => this.#admits(waiting, use, nowUs))
       if (isOpen && !this.#isBehind(waiting, heads, others, nowUs))
         this.#fail(`job ${by.n} starts outside its share of ${bucket.name}, and job ${waiting.n} within its own waits`)
@@ -673,11 +706,14 @@ class Features {
     return !this.#isBehind(head, heads, head.uses, nowUs)
   }
 
-  /** Whether another head ranks before it at one of these buckets that refuses that one: then it is waited for. */
+  /**
+   * Whether another head ranks before it at one of these buckets that refuses that one: then it is waited for. A slot for
+   * this head is one for each head of its queue; heads of other queues that are full are not waited for.
+   */
   #isBehind(head: ModelJob, heads: readonly ModelJob[], uses: readonly UsePlan[], nowUs: number): boolean {
     return heads.some(
       (other) =>
-        (other === head || head.queue === PLAIN_CODE || this.#hasRoom(other.queue)) &&
+        (other.queue === head.queue || head.queue === PLAIN_CODE || this.#hasRoom(other.queue)) &&
         other.uses.some(
           (use) =>
             uses.some((own) => isSame(own, use)) &&
@@ -844,6 +880,15 @@ function reservesOf(limits: readonly LimitPlan[]): ReadonlyMap<LimitPlan, number
 function laneOf(job: JobPlan): string {
   const uses = job.uses.map(({ limit: used, key }) => `${used.name}:${key}`).sort()
   return `${job.queue}|${uses.join()}|${job.fairKey ?? ''}`
+}
+
+/** Whether what a job of a flow waits for has ended. */
+function isReleased(job: ModelJob): boolean {
+  const { flow } = job
+  if (!flow) return true
+  const { kind, jobs, callback } = flow
+  const ended = (each: ModelJob | undefined): boolean => !each || each.state === 'over' || each.state === 'ending'
+  return job === callback ? jobs.every(ended) : kind !== 'chain' || ended(jobs[jobs.indexOf(job) - 1])
 }
 
 function goesBefore(a: ModelJob, b: ModelJob): boolean {

@@ -16,7 +16,7 @@ import {
   storedReservation,
 } from '../../../limiter/ledger/reservations.ts'
 import { RESERVATION_LAPSES_US } from '../../../policy/limits/booked.ts'
-import { loadBuckets, OF_THE_FLEET } from '../buckets.ts'
+import { loadBuckets, ofTheFleet } from '../buckets.ts'
 import { bucketOf } from '../stored-bucket.ts'
 import { ask, type Reading } from '../reading.ts'
 import { type Access, get, now, run } from '../sql.ts'
@@ -101,7 +101,7 @@ export function* inspectBucket(access: Access, { limit, key }: BucketName): Read
   const instant = yield* now(access)
   const { policy } = limits.timeline(limit).at(key)
   if (!policy) return null
-  const [known] = yield* loadBuckets(access, limits, instant, OF_THE_FLEET, limit, key)
+  const [known] = yield* loadBuckets(access, limits, instant, ofTheFleet(key), limit, key)
   const fresh = { id: 0, limit, key, worker: 0, stored: null, revision: 0, active: 0, lanes: 0 }
   const wallUs = (): number => instant.wallUs - instant.nowUs
   const stored =

@@ -86,6 +86,9 @@ function insteadOf({ settlement }: MoveRequest, job: FlowJob): Instead | null {
   if (then.kind === 'withdraw') return { settlement: { ...run, kind: 'cancel' }, writes: true }
   if (job.cancelling === 1 && then.kind !== 'stay' && then.kind !== 'end')
     return { settlement: { ...run, kind: 'cancel' }, writes: false }
+  // The flow has its end: a timeout or a caller came first.
+  if (job.cancelling === 1 && job.live === 0 && then.kind === 'end')
+    return { settlement: { ...run, kind: 'cancel' }, writes: true }
   const error = refusal(job, move)
   if (error) return { settlement: { ...run, kind: 'discard', error }, writes: false }
   const end = endOfMove(settlement)

@@ -5,6 +5,7 @@ import { column, columns, numbers, numbersOrNull } from '../columns.ts'
 import type { Reading } from '../reading.ts'
 import { type FlowAccess, all, get } from '../sql.ts'
 import { isEnd, STATE, stateName } from '../state.ts'
+import { storedFlowState } from '../stored-flows.ts'
 
 /** The settlement of a run whose flow goes on. */
 export type NextSettlement = Extract<Settlement, { readonly kind: 'next' }>
@@ -30,6 +31,8 @@ export interface FlowJob {
   readonly step: string | null
   /** 1: a caller asked to cancel it. */
   readonly cancelling: number
+  /** 1: its flow runs. */
+  readonly live: number
   /** JSON text of the buckets whose permits it holds. */
   readonly permits: string | null
   /** The steps that its moves have written, and their bytes: they change with its moves. */
@@ -54,6 +57,7 @@ const RUN = columns({
   step: column<string | null>(),
   kind: column<WorkflowKind>(),
   cancelling: column<number>('CASE WHEN j.cancelling THEN 1 ELSE 0 END'),
+  live: column<number>(`CASE WHEN f.state = ${storedFlowState('running')} THEN 1 ELSE 0 END`),
   permits: column<string | null>('array_to_json(permits)::text'),
   flowKept: column<number>('f.kept'),
   flowBytes: column<number>('f.bytes'),

@@ -47,11 +47,23 @@ export function* startWorkflows(
     access,
     flows.map((flow) => ({ flow, parent: null, starter: null })),
   )
-  return flows.map((flow): StartedWorkflow => {
-    const id = started.get(flow.job.id) as string
-    if (id === flow.job.id) return { kind: 'created', id }
-    return { kind: flow.onConflict === 'join' ? 'duplicate' : 'conflict', id }
-  })
+  return flows.map((flow) => answerOf(flow, started.get(flow.job.id) as string))
+}
+
+function answerOf({ job, onConflict }: NewWorkflow, id: string): StartedWorkflow {
+  if (id === job.id) return { kind: 'created', id }
+  return { kind: onConflict === 'join' ? 'duplicate' : 'conflict', id }
+}
+
+/** The answers for flows whose keys running flows have; null: of some the key is free. */
+export function* allTaken(
+  { db }: Pick<FlowAccess, 'db'>,
+  flows: readonly NewWorkflow[],
+): Reading<readonly StartedWorkflow[] | null> {
+  if (flows.some(({ key }) => key === null)) return null
+  const keys = flows.map(({ job, name, key }) => [job.id, name, key])
+  const others = new Map(yield* all<[string, string]>(db, BY_KEY, JSON.stringify(keys)))
+  return others.size < flows.length ? null : flows.map((flow) => answerOf(flow, others.get(flow.job.id) as string))
 }
 
 /** Stores flows with their jobs. Returns for each id its own, or that of the running flow which has its key. */

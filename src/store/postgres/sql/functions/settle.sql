@@ -23,9 +23,16 @@ BEGIN
   WITH done AS (
     UPDATE sluice.jobs j SET
       state = CASE
-        WHEN j.cancelling
-          AND g.state IN ({{job.scheduled}}, {{job.retryable}}, {{job.available}})
-          THEN {{job.cancelled}}
+        WHEN j.cancelling AND (
+          g.state IN ({{job.scheduled}}, {{job.retryable}}, {{job.available}})
+            -- A workflow flow that a timeout or a caller has ended keeps that end.
+            OR (
+              g.moves IS NOT NULL
+                AND (
+                  SELECT f.state <> {{flow.running}} FROM sluice.flows f WHERE f.seq = j.flow
+                )
+            )
+        ) THEN {{job.cancelled}}
         ELSE g.state
       END,
       due = CASE

@@ -1,0 +1,2 @@
+-- Only functions: a claim writes waiting lanes by columns, and an insert looks once for limits that
+-- bound waits.
