@@ -141,6 +141,8 @@ describe('sluice flows', () => {
   it('sends a signal, retries and cancels, and an engine goes on from there', async () => {
     const { url, ids, open } = await storeWithFlows()
     const signal = ['signal', ids.asking, 'approved', '{"by":"ann"}', '--once', 'e1', '--store', url]
+    const misspelt = signal.with(2, 'aproved')
+    expect(await json(...misspelt)).toEqual({ id: ids.asking, signal: 'aproved', duplicate: false })
     expect(await json(...signal)).toEqual({ id: ids.asking, signal: 'approved', duplicate: false })
     expect((await sluice(['flows', ...signal])).out).toBe('It was sent before, and is not sent again.\n')
     expect(await json('retry', ids.failed, '--from', 'one', '--store', url)).toEqual({ id: ids.failed, retried: true })

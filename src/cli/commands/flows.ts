@@ -46,7 +46,7 @@ What the flow waits for, at which position, and when it goes on, in words. With 
 ${READS}`
 const SIGNAL = `
 The payload is JSON, null if it is left out. It is not checked against the schema of the workflow, which only engines
-know. With --once a second signal of the same text does nothing. With --json: { id, signal, duplicate }.
+know. With --once a second signal of the same name and text does nothing. With --json: { id, signal, duplicate }.
 
 ${CHANGES}`
 const RETRY = `
@@ -98,7 +98,7 @@ export function registerFlows(program: Command): void {
   const signal = flows.command('signal').description('send a signal to a running flow')
   signal.argument('<id>').argument('<name>', 'of the signal').argument('[payload]', 'as JSON', 'null')
   addStoreOptions(signal)
-    .option('--once <text>', 'a second signal with this text does nothing')
+    .option('--once <text>', 'a second signal of this name with this text does nothing')
     .addHelpText('after', SIGNAL)
     .action((id: string, name: string, payload: string, flags: SignalFlags) =>
       show(

@@ -178,7 +178,8 @@ export class FlowsApi {
 
   /**
    * Sends a signal to a running flow of any workflow. If this engine lists the workflow, the payload is checked.
-   * The signal is stored before this answers. A second one of the same `once` (1 to 255 characters) does nothing.
+   * The signal is stored before this answers. A second one of the same name and `once` (1 to 255 characters) does
+   * nothing.
    * @param to the flow's id, or `{ key, workflow }`
    * @throws {SluiceError} `flow.not_found`, `flow.ended`, `flow.inbox_full`, `input.invalid`, `option.invalid`,
    * `payload.too_large` above 1 MiB

@@ -57,7 +57,7 @@ export interface Startable<I, R, Sig extends Schemas = {}> {
   startMany(inputs: readonly I[], options?: StartOptions): Promise<Flow<R>[]>
   /**
    * Sends a signal to a running flow, by its id or its key. It is stored before this answers, and waits until the flow
-   * asks for it. A second signal with the same `once` does nothing.
+   * asks for it. A second signal of the same name and `once` does nothing.
    * @throws {SluiceError} `flow.not_found`, `flow.ended`, `flow.inbox_full`, `input.invalid`
    */
   signal<N extends keyof Sig & string>(

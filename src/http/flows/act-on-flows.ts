@@ -11,7 +11,7 @@ export const signalFlow: Operation = operation({
   path: '/flows/v1/flows/:id/signals/:name',
   name: 'signalFlow',
   summary:
-    'Send a signal to a running flow. It is stored before the answer; a second one of the same once does nothing.',
+    'Send a signal to a running flow. It is stored before the answer; a second one of the same name and once does nothing.',
   params: SignalParams,
   query: NoQuery,
   body: Signal,

@@ -25,7 +25,7 @@ export interface Workflows {
   /**
    * Stores a signal for a running flow, and wakes its main job if that waits for it.
    * @param payload JSON text
-   * @param once a second signal of this flow with the same text is a duplicate; null: it is compared with none
+   * @param once a second signal of this flow with the same name and text is a duplicate; null: it is compared with none
    */
   signalFlow(to: FlowAddress, signal: string, payload: string, once: string | null): Promise<SignalAnswer>
   /**

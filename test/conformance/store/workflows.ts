@@ -609,6 +609,26 @@ function waking(backend: StoreBackend): void {
     expect((await w.signal('a', 'go', '4', 'e2')).kind).toBe('stored')
   })
 
+  test('the once of a signal counts for its name: a misspelt signal takes it from no other', async () => {
+    const w = harness()
+    await w.begin('a')
+    await w.start()
+    const { events } = await w.memory('a')
+    await w.next('a', { then: park({ seen: events, signals: ['approved'] }) })
+    expect((await w.signal('a', 'aproved', '1', 'e1')).kind).toBe('stored')
+    expect((await w.signal('a', 'approved', '2', 'e1')).kind).toBe('stored')
+    expect((await w.signal('a', 'approved', '3', 'e1')).kind).toBe('duplicate')
+    await w.start()
+    const { signals } = await w.memory('a')
+    expect(signals.map(({ name, payload }) => [name, payload])).toEqual([
+      ['aproved', '1'],
+      ['approved', '2'],
+    ])
+    await w.next('a', { consumed: signals.map(({ seq }) => seq), steps: [record('got')] })
+    expect((await w.signal('a', 'aproved', '4', 'e1')).kind).toBe('duplicate')
+    expect((await w.signal('a', 'approved', '5', 'e1')).kind).toBe('duplicate')
+  })
+
   test('a signal finds a flow by its id, or the running one by its key', async () => {
     const w = harness()
     await w.begin('a', { key: 'k' }, 'order')

@@ -10,7 +10,7 @@ import { wakeFlows } from './wake.ts'
 const WORKFLOWS = `kind IN ('workflow', 'machine', 'graph')`
 const BY_ID = `SELECT seq FROM sluice.flows WHERE id = $1::uuid AND ($2::text IS NULL OR name = $2) AND ${WORKFLOWS}`
 const BY_KEY = `SELECT seq FROM sluice.flows WHERE name = $1 AND key = $2 AND state = ${storedFlowState('running')}`
-const SENT = 'SELECT 1 FROM sluice.flow_signals WHERE flow = $1 AND once = $2'
+const SENT = 'SELECT 1 FROM sluice.flow_signals WHERE flow = $1 AND name = $2 AND once = $3'
 const FULL = `SELECT 1 FROM sluice.flow_signals WHERE flow = $1 AND payload IS NOT NULL LIMIT 1 OFFSET ${MAX_UNREAD_SIGNALS - 1}`
 const INSERT = 'INSERT INTO sluice.flow_signals (flow, name, payload, once) VALUES ($1, $2, $3, $4)'
 
@@ -29,7 +29,7 @@ export function* signalFlow(
   const { id } = flow
   if (flow.state !== 'running')
     return 'key' in to ? yield* signalFlow(access, to, signal, payload, once) : { kind: 'ended', id }
-  if (once !== null && (yield* get(db, SENT, flow.seq, once))) return { kind: 'duplicate', id }
+  if (once !== null && (yield* get(db, SENT, flow.seq, signal, once))) return { kind: 'duplicate', id }
   if (flow.events >= MAX_UNREAD_SIGNALS && (yield* get(db, FULL, flow.seq))) return { kind: 'full', id }
   yield* run(db, INSERT, flow.seq, signal, payload, once)
   flow.events++

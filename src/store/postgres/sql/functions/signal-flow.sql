@@ -31,7 +31,8 @@ BEGIN
     END IF;
   END LOOP;
   IF p_once IS NOT NULL AND EXISTS (
-    SELECT 1 FROM sluice.flow_signals s WHERE s.flow = v_seq AND s.once = p_once
+    SELECT 1 FROM sluice.flow_signals s
+    WHERE s.flow = v_seq AND s.name = p_signal AND s.once = p_once
   ) THEN
     r_kind := 'duplicate';
     RETURN;
