@@ -34,6 +34,16 @@ function alone(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['y1', 'y2', 'x1', 'x2', 'x3'])
   })
 
+  // PostgreSQL keeps waiting jobs by hashes of 32 bits. These two names have the same.
+  test.each([[[]], [['c']]])('finds its task behind another of the same hash (limits: %j)', async (limits) => {
+    const w = harness()
+    const [a] = await staff(w, ['t45040'])
+    await w.define({ c: { concurrency: 100 } })
+    await w.add('t1481', { limits })
+    await w.add('t45040', { limits })
+    expect(await w.start({ ...a })).toEqual(['t45040'])
+  })
+
   test('unlisted jobs of many lanes are passed once, and cost later claims nothing', async () => {
     const w = harness()
     const [a] = await staff(w, ['a'])

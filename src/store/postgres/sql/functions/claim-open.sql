@@ -110,7 +110,8 @@ BEGIN
       -- The first job of each listed task, behind any number of others.
       v_had := ARRAY(SELECT h.seq FROM unnest(p_tasks) t(task), LATERAL (
         SELECT seq, priority FROM sluice.jobs
-        WHERE lane = p_lanes[n] AND state = {{job.available}} AND task = t.task
+        WHERE hashtext(lane) = hashtext(p_lanes[n]) AND lane || '' = p_lanes[n]
+          AND state = {{job.available}} AND hashtext(task) = hashtext(t.task) AND task = t.task
         ORDER BY priority DESC, seq
         LIMIT p_slots[n]) h ORDER BY h.priority DESC, h.seq LIMIT p_slots[n]);
       v_wanted := cardinality(v_had);

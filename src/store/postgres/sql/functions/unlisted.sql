@@ -1,15 +1,26 @@
 -- Whether a lane has waiting jobs, and neither a claimer with these tasks nor another worker can
 -- start any of them: one index probe for each of its tasks. The caller skips lanes with many tasks.
+-- The index has the hashes of lanes and tasks. A task with the hash of the one before it is not
+-- seen, so the claimer's own are looked for by name. The lane's name is compared so that no other
+-- index fits.
 CREATE OR REPLACE FUNCTION sluice.is_unlisted(
   p_queue text, p_lane text, p_tasks text[], p_worker bigint, p_now bigint
 ) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
-DECLARE v_task text := ''; v_queue text := sluice.shared_queue(p_queue);
+DECLARE v_task text; v_hash bigint := -2147483649; v_queue text := sluice.shared_queue(p_queue);
 BEGIN
   FOR n IN 1 .. 16 LOOP
-    SELECT j.task INTO v_task FROM sluice.jobs j
-    WHERE j.lane = p_lane AND j.state = {{job.available}} AND j.task > v_task ORDER BY j.task
-    LIMIT 1;
-    IF NOT FOUND THEN RETURN n > 1; END IF;
+    SELECT j.task, hashtext(j.task) INTO v_task, v_hash FROM sluice.jobs j
+    WHERE hashtext(j.lane) = hashtext(p_lane) AND j.lane || '' = p_lane
+      AND j.state = {{job.available}} AND hashtext(j.task) > v_hash
+    ORDER BY hashtext(j.task) LIMIT 1;
+    IF NOT FOUND THEN
+      RETURN n > 1 AND NOT EXISTS (
+        SELECT 1 FROM unnest(p_tasks) t(task), sluice.jobs j
+        WHERE hashtext(j.lane) = hashtext(p_lane) AND j.lane || '' = p_lane
+          AND j.state = {{job.available}} AND hashtext(j.task) = hashtext(t.task)
+          AND j.task = t.task
+      );
+    END IF;
     IF v_task = ANY (p_tasks)
       OR EXISTS (
         SELECT 1 FROM sluice.workers w
@@ -105,7 +116,8 @@ BEGIN
     RETURN QUERY SELECT h.* FROM unnest(p_tasks) t(task), LATERAL (
       SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority)
       FROM sluice.jobs j
-      WHERE j.lane = p_lane AND j.state = {{job.available}} AND j.task = t.task
+      WHERE hashtext(j.lane) = hashtext(p_lane) AND j.lane || '' = p_lane
+        AND j.state = {{job.available}} AND hashtext(j.task) = hashtext(t.task) AND j.task = t.task
         AND j.seq <> ALL (p_skip)
       ORDER BY j.priority DESC, j.seq LIMIT p_count) h;
   END IF;
