@@ -665,6 +665,8 @@ export interface operations {
                             readonly at: string;
                             /** @description False: a large store is counted now and then. */
                             readonly exact: boolean;
+                            /** @description True: a large store is being counted, and some thousand of its jobs give the numbers meanwhile. */
+                            readonly estimated: boolean;
                         };
                     };
                 };

@@ -24,7 +24,9 @@ function All({ data }: { readonly data: Overview }): ReactElement {
       <PageHead
         title="Overview"
         sub={
-          data.counted.exact ? undefined : (
+          data.counted.estimated ? (
+            'The store is large and is being counted: numbers of jobs are estimates.'
+          ) : data.counted.exact ? undefined : (
             <>
               The store is large: counts are from <Ago at={data.counted.at} />.
             </>

@@ -4,6 +4,7 @@ import type { Sluice } from '../../engine/engine.ts'
 import { waitLists } from '../../engine/api/wait-lists.ts'
 import type { Remote } from '../../remote/remote.ts'
 import type { QueueCount } from '../../store/contract/queues.ts'
+import type { SampledList, StoreSample } from '../../store/contract/sample.ts'
 import type { Throttled } from '../../store/contract/waits.ts'
 import { ChangeFeed } from './change-feed.ts'
 import { addTallies, addTally, type Tallies, type Tally } from '../../jobs/tally.ts'
@@ -12,6 +13,7 @@ import { BackendsDown } from './backends-down.ts'
 import { BulkRunner } from './bulk-runner.ts'
 import { Costly } from '../../base/costly.ts'
 import {
+  byWaiting,
   type LimitFigures,
   limitFigures,
   type LimitSeries,
@@ -32,6 +34,12 @@ const FULL_SHARE = 0.95
 const WAITS_AT_MOST = 100
 /** The longest wait lists that views show. */
 const WAIT_LISTS = 1000
+/** Stores of at least so many jobs are sampled first. */
+const LARGE = 100_000
+/** Views that ask within this time share a sample. */
+const SAMPLE_US = 5_000_000
+/** Limits of which a sample met no wait are counted at once, if they have at most so many keys. */
+const FEW_KEYS = 1000
 
 /** The parts of a monitor. */
 interface MonitorParts {
@@ -59,6 +67,7 @@ export class Monitor {
   readonly backendsDown: BackendsDown
   readonly #remote: Remote
   readonly #clock: Clock
+  #sampled: { readonly sample: Promise<StoreSample | null>; readonly atUs: number } | null = null
   readonly #waits = new Map<string, Costly<LimitWaits>>()
   /** All limits with their figures. */
   readonly limits: Costly<LimitFigures[]>
@@ -82,15 +91,30 @@ export class Monitor {
     this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changed })
     this.backendsDown = new BackendsDown(sluice, clock)
     this.limits = new Costly(clock, async () => limitFigures(sluice.limits, await remote.store(), this.figureSources))
-    this.counts = new Costly(clock, async () => (await remote.store()).queueCounts())
-    this.throttled = new Costly(clock, async () => waitLists(await remote.store(), WAIT_LISTS))
+    this.counts = new Costly(
+      clock,
+      async () => (await remote.store()).queueCounts(),
+      async () => (await this.#sample())?.counts ?? null,
+    )
+    this.throttled = new Costly(
+      clock,
+      async () => waitLists(await remote.store(), WAIT_LISTS),
+      async () => {
+        const sample = await this.#sample()
+        return sample && { waiting: sample.waiting, rows: sample.lists }
+      },
+    )
   }
 
   /** The jobs that wait for a limit, now or a little ago. */
   async waitsOf(limit: string): Promise<LimitWaits> {
     let waits = this.#waits.get(limit)
     if (!waits) {
-      waits = new Costly(this.#clock, async () => limitWaits(await this.#remote.store(), limit))
+      waits = new Costly(
+        this.#clock,
+        async () => limitWaits(await this.#remote.store(), limit),
+        async () => sampledWaits(await this.#sample(), limit),
+      )
       if (this.#waits.size >= WAITS_AT_MOST) this.#waits.delete(this.#waits.keys().next().value ?? '')
       this.#waits.set(limit, waits)
     }
@@ -164,6 +188,17 @@ export class Monitor {
     this.backendsDown.close()
   }
 
+  /** A sample of a large store; null: it is not large. */
+  #sample(): Promise<StoreSample | null> {
+    const nowUs = this.#clock.monotonicUs()
+    if (!this.#sampled || nowUs - this.#sampled.atUs > SAMPLE_US) {
+      const sample = this.#remote.store().then((store) => store.sample(LARGE))
+      sample.catch(() => (this.#sampled = null))
+      this.#sampled = { sample, atUs: nowUs }
+    }
+    return this.#sampled.sample
+  }
+
   /** The last full steps: that at work is not written yet. */
   #range(steps: number): { fromMs: number; toMs: number } {
     const toMs = Math.floor(this.#clock.now() / STEP_MS) * STEP_MS
@@ -173,4 +208,16 @@ export class Monitor {
   async #lately(part: string, steps: number): Promise<readonly SeriesRow[]> {
     return (await this.#remote.store()).readSeries({ step: STEP_MS, part, ...this.#range(steps) })
   }
+}
+
+/** The jobs that wait for a limit by a sample; null: they are counted soon. */
+function sampledWaits(sample: StoreSample | null, limit: string): LimitWaits | null {
+  const totals = sample?.totals.find((each) => each.limit === limit)
+  if (!sample || !totals || (totals.waiting === 0 && totals.keys <= FEW_KEYS)) return null
+  const lists = sample.lists.filter((each) => each.limit === limit && each.worker === undefined)
+  const longest = [...Map.groupBy(lists, ({ key }) => key).values()].map((some) => ({
+    ...(some[0] as SampledList),
+    waiting: some.reduce((sum, { waiting }) => sum + waiting, 0),
+  }))
+  return { totals, longest: longest.toSorted(byWaiting) }
 }

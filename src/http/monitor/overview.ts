@@ -46,6 +46,9 @@ export const overview: Operation = monitorOperation({
     counted: z.object({
       at: Time,
       exact: z.boolean().meta({ description: 'False: a large store is counted now and then.' }),
+      estimated: z.boolean().meta({
+        description: 'True: a large store is being counted, and some thousand of its jobs give the numbers meanwhile.',
+      }),
     }),
   }),
   async run(call) {
@@ -66,7 +69,11 @@ export const overview: Operation = monitorOperation({
       oldestWaiting: await oldestOf(call, counted.value),
       workers: { alive: workers.length, active: workers.reduce((sum, { active }) => sum + active, 0) },
       attention: needs,
-      counted: { at: counted.at.toISOString(), exact: counted.fresh },
+      counted: {
+        at: counted.at.toISOString(),
+        exact: counted.fresh,
+        estimated: counted.estimated || (await monitor.throttled.get()).estimated,
+      },
     }
   },
 })

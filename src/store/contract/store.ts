@@ -12,6 +12,7 @@ import type { FindJobs } from './find-jobs.ts'
 import type { HasBudgets } from './budgets.ts'
 import type { Flows } from './flows.ts'
 import type { BucketReport, KeyCount, KeyQuery, LimitTotals, Override, OverrideRequest } from './limits.ts'
+import type { StoreSample } from './sample.ts'
 import type { BucketBacklog, CalibrationReport, Closed, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { AuditLog } from './audit.ts'
 import type { SeriesRecords } from './series.ts'
@@ -199,6 +200,8 @@ export interface Limits {
    * @param after the `next` of the part before; default: the first part
    */
   throttled(rows: number, after?: number): Promise<Throttled>
+  /** Estimates what a store of at least so many jobs holds, in some ms; null: it has fewer, which are counted soon. */
+  sample(atLeast: number): Promise<StoreSample | null>
   /** A page of a limit's shared budgets, by the jobs in their wait lists, or by key. */
   limitKeys(query: KeyQuery): Promise<readonly KeyCount[]>
   /** Ids of the first jobs in the wait list of one budget, by priority and age; its lanes may take turns. */

@@ -161,7 +161,7 @@ export function* throttled(access: Access, rows: number, after = 0): Reading<Thr
 }
 
 /** The possible start of the first in a wait list; null: a permit has to return first. */
-function startUs(wakeAtUs: number | null, nowUs: number): number | null {
+export function startUs(wakeAtUs: number | null, nowUs: number): number | null {
   return wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
 }
 

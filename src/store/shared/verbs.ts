@@ -32,6 +32,7 @@ import {
 import type { Reading } from './reading.ts'
 import { retime } from './retime.ts'
 import { activate, retry } from './retry.ts'
+import { sample } from './sample.ts'
 import { pauseSchedule, schedule, schedules, unschedule } from './schedule.ts'
 import { readSeries, rollSeries, writeSeries } from './series.ts'
 import type { Access } from './sql.ts'
@@ -124,6 +125,7 @@ export abstract class SharedVerbs {
   limitTotals: Store['limitTotals'] = this.#verb('look', limitTotals)
   waitList: Store['waitList'] = this.#verb('look', waitList)
   throttled: Store['throttled'] = this.#verb('look', throttled)
+  sample: Store['sample'] = this.#verb('read', sample)
 
   cancellations: Store['cancellations'] = this.#verb('read', cancellations)
   workers: Store['workers'] = this.#verb('read', workers)

@@ -171,6 +171,51 @@ export function waits(backend: StoreBackend): void {
     expect([late, long]).toEqual([...(await w.store.inspect('r', 'late')), ...(await w.store.inspect('r', 'long'))])
   })
 
+  test('a sample of all jobs says what counting says', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '10s', burst: 1 }, other: { rate: 1, per: '1s', burst: 1 } })
+    await w.add('a', { limits: ['r:a'] }, 5)
+    await w.add('b', { limits: ['r:b'], queue: 'p' }, 3)
+    await w.add('else', { limits: ['other'] }, 2)
+    await w.add('later', { delayUs: 9_000_000 }, 2)
+    await w.claim({ queues: { q: 9, p: 9 } })
+    const counted = async () => ({
+      counts: byName(await w.store.queueCounts()),
+      totals: byName(await w.store.limitTotals(['r', 'other'])),
+      ...(({ waiting, rows }) => ({ waiting, rows: byName(rows) }))(await w.store.throttled(9)),
+    })
+    const sampled = await w.store.sample(1)
+    expect({
+      counts: byName(sampled?.counts ?? []),
+      totals: byName(sampled?.totals ?? []),
+      waiting: sampled?.waiting,
+      rows: byName(sampled?.lists.map(({ active: _, wakeAtUs: __, ...row }) => row) ?? []),
+    }).toEqual(await counted())
+    expect(sampled?.lists[0]).toMatchObject({ limit: 'r', key: 'a', waiting: 4, active: 0, wakeAtUs: w.us(10_000) })
+    expect(await w.store.sample(13)).toBeNull()
+  })
+
+  test('a sample of a part of the jobs is near what counting says', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '1h', burst: 1 } })
+    await w.add('hot', { limits: ['r:hot'] }, 6000)
+    for (const key of ['k', 'l']) await w.add(key, { limits: [`r:${key}`], queue: 'p' }, 20)
+    await w.add('free', { queue: 'p' }, 9000)
+    await w.claim({ queues: { q: 9, p: 1 } })
+    const sampled = await w.store.sample(10_000)
+    const counts = await w.store.queueCounts()
+    for (const { queue, state, jobs } of counts.filter((each) => each.jobs > 1000)) {
+      const estimate = sampled?.counts.find((each) => each.queue === queue && each.state === state)
+      expect(Math.abs((estimate?.jobs ?? 0) / jobs - 1)).toBeLessThan(0.1)
+    }
+    expect(Math.abs((sampled?.waiting ?? 0) / 5999 - 1)).toBeLessThan(0.1)
+    expect(sampled?.lists[0]).toMatchObject({ queue: 'q', limit: 'r', key: 'hot' })
+    // Jobs that are gone leave gaps in the numbers, and the store is small again.
+    await w.store.clear()
+    await w.add('few', {}, 3)
+    expect(await w.store.sample(10_000)).toBeNull()
+  })
+
   test('the backlog of a limit is all that needs its buckets, wherever it waits', async () => {
     const w = harness()
     await w.define({ r: { rate: 3, per: '1s' }, k: { rate: 1, per: '10s' } })
@@ -202,4 +247,9 @@ export function waits(backend: StoreBackend): void {
     expect(await Promise.all(limits.map(async (limit) => (await w.bucket(limit)).guard))).toEqual(guards)
     expect(await Promise.all(limits.map(async (limit) => (await w.explain(`${limit}x2`)).guard))).toEqual(guards)
   })
+}
+
+/** In an order that two lists of the same rows share. */
+function byName<T extends object>(rows: readonly T[]): T[] {
+  return rows.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
 }

@@ -1,0 +1,19 @@
+/** Estimates of what a large store holds. */
+import type { KeyCount, LimitTotals } from './limits.ts'
+import type { QueueCount } from './queues.ts'
+import type { ThrottledRow } from './waits.ts'
+
+/** What some thousand jobs of a store say of all. Numbers of jobs and of keys are estimates. */
+export interface StoreSample {
+  /** Jobs by queue and state; a state of few jobs may be missing. `oldest`: the oldest one in the sample. */
+  readonly counts: readonly QueueCount[]
+  /** Jobs in the wait list of a budget. */
+  readonly waiting: number
+  /** Some of the longest wait lists, by queue, the longest first; at most 100. Short ones are counted. */
+  readonly lists: readonly SampledList[]
+  /** Limits whose budgets the sample met. */
+  readonly totals: readonly LimitTotals[]
+}
+
+/** Jobs of one queue in the wait list of one budget. */
+export type SampledList = ThrottledRow & Pick<KeyCount, 'active' | 'wakeAtUs'>
