@@ -58,6 +58,24 @@ withPostgres('events of the fleet on PostgreSQL', () => {
     expect(await follower.ids()).toEqual([next.id])
   })
 
+  test('without a reader that lives and a worker that prunes, the last 20,000 are kept', async () => {
+    const { store, begin, newJob, count, write, endLeases } = await setUp()
+    const reader = uuidv7()
+    await store.joinEvents(reader, LEASE_US)
+    await write(22_000)
+    expect(await count()).toBe(22_000)
+    await endLeases()
+    // A transaction that deletes some of them and stays open holds no writer up.
+    const open = await begin()
+    await write(1000, open)
+    await write(1000)
+    expect(await count()).toBe(22_000)
+    await open.query('COMMIT')
+    await write(1000)
+    expect(await count()).toBe(20_000)
+    await store.enqueue([newJob()])
+  })
+
   test('an old transaction elsewhere keeps neither events from being read nor what was read from being deleted', async () => {
     const { store, begin, reader, newJob, count } = await setUp()
     const follower = await reader()
@@ -104,6 +122,13 @@ async function setUp() {
       await client.query('BEGIN')
       return client
     },
+    endLeases: async () => pool.query(`UPDATE "${schema}".event_readers SET until = 0`),
+    /** Writes so many changes as the triggers do. */
+    write: async (changes: number, db: Pool | PoolClient = pool) =>
+      db.query(
+        `INSERT INTO "${schema}".events (item, state, created) SELECT gen_random_uuid(), 1, 0 FROM generate_series(1, $1)`,
+        [changes],
+      ),
     count: async () => {
       const { rows } = await pool.query<{ n: number }>(`SELECT count(*)::int AS n FROM "${schema}".events`)
       return rows[0]?.n

@@ -3,7 +3,7 @@ import type { KeyCount, LimitTotals } from './limits.ts'
 import type { QueueCount } from './queues.ts'
 import type { ThrottledRow } from './waits.ts'
 
-/** What some thousand jobs of a store say of all. Numbers of jobs and of keys are estimates. */
+/** Estimates for a whole store, made from some thousand of its jobs. */
 export interface StoreSample {
   /** Jobs by queue and state; a state of few jobs may be missing. `oldest`: the oldest one in the sample. */
   readonly counts: readonly QueueCount[]

@@ -58,16 +58,18 @@ export function* keepEvents(
   leaseUs: number,
 ): Reading<'kept' | 'behind' | 'gone'> {
   const { db } = access
-  const row = yield* get<[number | boolean]>(
+  const row = yield* get<[number | boolean, number]>(
     db,
-    'SELECT behind FROM sluice.event_readers WHERE id = $1 FOR UPDATE',
+    'SELECT behind, until FROM sluice.event_readers WHERE id = $1 FOR UPDATE',
     reader,
   )
   if (!row) return 'gone'
   const { nowUs } = yield* now(access)
+  // Changes may be deleted once a lease is over.
+  const isBehind = Boolean(row[0]) || row[1] < nowUs
   yield* run(db, KEEP, reader, position, nowUs + leaseUs)
   yield* pruneEvents(access)
-  return row[0] ? 'behind' : 'kept'
+  return isBehind ? 'behind' : 'kept'
 }
 
 /** Ends a reader. */

@@ -8,7 +8,6 @@ import {
 } from '../contract/remote-jobs.ts'
 import { NOW, shownIn } from './get.ts'
 import { detailsColumns, ERRORS, IN_DEAD_LETTER, jobDetails } from './job-record.ts'
-import { fitting } from './page-of-bytes.ts'
 import type { Reading } from './reading.ts'
 import { type Access, all, get, isUuid, run, type SqlValue } from './sql.ts'
 import { STATE } from './state.ts'
@@ -96,4 +95,26 @@ export function* remove({ db }: Access, id: string): Reading<boolean> {
 export function* noteProgress({ db }: Access, id: string, progress: string): Reading<boolean> {
   const active = `id = $1::uuid AND state = ${STATE.active}`
   return isUuid(id) && (yield* run(db, `UPDATE sluice.jobs SET progress = $2 WHERE ${active}`, id, progress)) > 0
+}
+
+/** The rows of a page that fit into an answer. */
+interface Fitting {
+  readonly seqs: readonly number[]
+  /** The last row of the page, if others follow it; null: none do. */
+  readonly next: number | null
+}
+
+/**
+ * Counts the rows that fit; the first always does. @param rows one more than the page has, if there are more, each with
+ * its bytes
+ */
+function fitting(rows: readonly (readonly [seq: number, bytes: number])[], most: number, bytes: number): Fitting {
+  const seqs: number[] = []
+  let used = 0
+  for (const [seq, size] of rows) {
+    used += size
+    if (seqs.length >= most || (seqs.length > 0 && used > bytes)) return { seqs, next: seqs.at(-1) ?? null }
+    seqs.push(seq)
+  }
+  return { seqs, next: null }
 }

@@ -21,6 +21,10 @@ const TRIGGERS: Readonly<Record<string, string>> = {
   flow_stored: `AFTER INSERT ON flows BEGIN ${FLOW} VALUES (${newFlow('NULL')}); END`,
   flow_moved: `AFTER UPDATE OF state ON flows WHEN OLD.state <> NEW.state AND NEW.state <> ${FLOW_STATES.indexOf('running')}
     BEGIN ${FLOW} VALUES (${newFlow('OLD.state')}); END`,
+  // A reader that lives deletes changes before that. Without one, until a worker prunes, so many are kept.
+  events_bound: `AFTER INSERT ON events WHEN NEW.id % 1000 = 0 BEGIN
+    UPDATE event_readers SET behind = 1 WHERE CAST(position AS INTEGER) < NEW.id - 20000;
+    DELETE FROM events WHERE id <= NEW.id - 20000; END`,
 }
 
 /** The writing of changes by triggers that exist while a reader lives. A position is the id of a change. */
@@ -35,7 +39,7 @@ export function eventWriting(db: SqliteConnection): EventWriting {
     write(on) {
       if (isOn() === on) return true
       for (const [name, what] of Object.entries(TRIGGERS))
-        db.exec(on ? `CREATE TRIGGER ${name} ${what}` : `DROP TRIGGER ${name}`)
+        db.exec(on ? `CREATE TRIGGER IF NOT EXISTS ${name} ${what}` : `DROP TRIGGER IF EXISTS ${name}`)
       return true
     },
   }

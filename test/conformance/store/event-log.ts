@@ -127,6 +127,16 @@ export function eventLog(backend: StoreBackend): void {
     expect(await last.names()).toEqual(['again: → available'])
   })
 
+  test('a reader whose lease was over may have missed changes', async () => {
+    const w = harness()
+    const reader = await join(w)
+    w.at(29_999)
+    expect(await reader.keep()).toBe('kept')
+    w.at(60_001)
+    expect(await reader.keep()).toBe('behind')
+    expect(await reader.keep()).toBe('kept')
+  })
+
   test('what all readers have read is deleted, and what one has not is kept', async () => {
     const w = harness()
     const [fast, slow] = [await join(w), await join(w)]

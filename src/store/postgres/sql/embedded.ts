@@ -83,6 +83,8 @@ export const MIGRATIONS: readonly string[] = [
   "REVOKE EXECUTE ON FUNCTION sluice.note_job(), sluice.note_flow() FROM PUBLIC;\n",
   // 0039-tasks-by-hash.sql
   "DROP INDEX IF EXISTS sluice.jobs_tasks;\nCREATE INDEX jobs_tasks\nON sluice.jobs (hashtext(lane), hashtext(task), priority DESC, seq) WHERE state = 1;\n",
+  // 0040-bounded-events.sql
+  "CREATE FUNCTION sluice.bound_events() RETURNS trigger LANGUAGE plpgsql\nSECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$\nBEGIN\n  IF NOT EXISTS (SELECT 1 FROM sluice.event_readers WHERE until >= sluice.now_us()) THEN\n    DELETE FROM sluice.events WHERE ctid = ANY (ARRAY(\n      SELECT ctid FROM sluice.events WHERE id <= NEW.id - 20000 FOR UPDATE SKIP LOCKED));\n  END IF;\n  RETURN NULL;\nEND $f$;\nREVOKE EXECUTE ON FUNCTION sluice.bound_events() FROM PUBLIC;\nCREATE TRIGGER events_bound AFTER INSERT ON sluice.events FOR EACH ROW\n  WHEN (NEW.id % 1000 = 0) EXECUTE FUNCTION sluice.bound_events();\n",
 ]
 
 /**
