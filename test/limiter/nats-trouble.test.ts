@@ -1,6 +1,9 @@
 // A real NATS server of the test's own: contention, restarts, and a stream that is gone, in real time.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createLimiter, limit, type Limiter } from '../../src/exports/limiter.ts'
+import { connect } from '@nats-io/transport-node'
+import { createLimiter, limit, type Limiter, RateLimitRejected } from '../../src/exports/limiter.ts'
+import { NatsBackend } from '../../src/limiter/nats/backend.ts'
+import { Entries } from '../../src/limiter/nats/kv.ts'
 import { HAS_NATS_SERVER, OwnNats } from './own-nats.ts'
 
 const api = limit('api', { rate: 200, per: '1s', burst: 20 })
@@ -71,6 +74,38 @@ describe.skipIf(!HAS_NATS_SERVER)('a limiter on NATS', () => {
     expect(calls.between(backMs + 1000, backMs + 2500)).toBeGreaterThan(200)
     expect(calls.told).toEqual(['down', 'up'])
     expect(calls.errors).toEqual([])
+  })
+
+  it('gives back what the server wrote after the caller was told that it is down', async () => {
+    const connection = await connect({ port: nats.port })
+    const stops = { next: false }
+    class StoppingEntries extends Entries {
+      override update(...args: Parameters<Entries['update']>): Promise<number> {
+        if (stops.next) nats.signal('SIGSTOP')
+        stops.next = false
+        return super.update(...args)
+      }
+    }
+    const entries = new StoppingEntries(async () => connection, 'stopped', 1)
+    const quota = limit('quota', { rate: 1, per: '1h', burst: 5 })
+    const slots = limit('slots', { concurrency: 2 })
+    const backend = new NatsBackend(entries, { close: async () => undefined })
+    const limiter = createLimiter({ backend, limits: [quota, slots] })
+    limiters.push(limiter)
+    const first = await limiter.acquire([quota, slots])
+    stops.next = true
+    await expect(limiter.acquire([quota, slots], { wait: false })).rejects.toThrow(RateLimitRejected)
+    nats.signal('SIGCONT')
+    await expect.poll(async () => (await limiter.inspect(slots)).active).toBe(1)
+    await expect.poll(async () => (await limiter.inspect(quota)).available).toBe(4)
+    // A correction whose answer is late is written once.
+    stops.next = true
+    await expect(limiter.charge(quota, 2)).rejects.toThrow('cannot be reached')
+    nats.signal('SIGCONT')
+    await expect.poll(async () => (await limiter.inspect(quota)).available).toBe(2)
+    await first.release()
+    await limiter.close()
+    await connection.close()
   })
 
   it('makes its stream again when that is gone: at most one burst more starts', async () => {

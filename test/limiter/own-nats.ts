@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Kvm } from '@nats-io/kv'
@@ -56,6 +56,10 @@ export class OwnNats {
 
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
     this.#process?.kill(signal)
+    if (signal === 'SIGCONT' || !this.#process) return
+    // Its threads stop one after the other.
+    const state = `/proc/${this.#process.pid}/stat`
+    while (existsSync(state) && !readFileSync(state, 'utf8').includes(') T ')) continue
   }
 
   /** Kills it, and waits until it is gone. */

@@ -105,6 +105,12 @@ export class BudgetLink {
     return this.#access.call(work)
   }
 
+  /** Corrects a charge. @throws {SluiceError} `limiter.backend_down`, and the codes of the verb */
+  charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
+    this.#define()
+    return this.#access.charge(bucket, units, atUs)
+  }
+
   /** The requests for some starts of a line. */
   requests(line: PaidLine, starts: number, place: number): UnitRequest[] {
     const { clock, leaseUs, prefix: caller } = this.#options

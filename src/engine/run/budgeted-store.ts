@@ -49,9 +49,7 @@ function budgeted(store: Store, budgets: Budgets): Store {
       return news ?? store.calibrate(limit, key, report, worker)
     },
     charge: async (limit, key, units, chargedAtUs, worker) => {
-      const done = budgets.call(limit, (backend) =>
-        backend.charge({ limit, key }, units, budgets.paidAtUs(limit, key, chargedAtUs)),
-      )
+      const done = budgets.charge(limit, key, units, chargedAtUs)
       if (!done) return store.charge(limit, key, units, chargedAtUs, worker)
       await done
       if (units < 0) await store.reopen([{ limit, key }])

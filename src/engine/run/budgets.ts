@@ -142,8 +142,13 @@ export class Budgets {
     return this.#linkOf(limit)?.name ?? ''
   }
 
-  /** When a run that started then has paid for a bucket, by the backend's clock; 0: that is not known any more. */
-  paidAtUs(limit: string, key: string, startedUs: number): number {
+  /** Corrects what a run that started then has paid for a bucket; null: the store keeps its budgets. */
+  charge(limit: string, key: string, units: number, startedUs: number): Promise<void> | null {
+    return this.#linkOf(limit)?.charge({ limit, key }, units, this.#paidAtUs(limit, key, startedUs)) ?? null
+  }
+
+  /** When such a run has paid, by the backend's clock; 0: that is not known any more. */
+  #paidAtUs(limit: string, key: string, startedUs: number): number {
     for (const [{ startedUs: atUs }, tickets] of this.#runs.values())
       if (atUs === startedUs)
         for (const { line, atUs: paidUs } of tickets)
@@ -321,9 +326,7 @@ export class Budgets {
       // A start that went on without its budget has paid nothing.
       if (!link || (atUs === 0 && !permit)) return
       if (permit) await link.release(permit)
-      await link.call(async (backend) => {
-        for (const use of line.uses) await backend.charge(use, -use.weight, atUs)
-      })
+      for (const use of line.uses) await link.charge(use, -use.weight, atUs)
     })
     await Promise.allSettled(returning)
     this.#returned(tickets.flatMap(({ permit }) => permit?.of ?? []))

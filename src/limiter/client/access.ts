@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { mayPass, SluiceError } from '../../base/errors.ts'
-import type { HeldPermit, LimitBackend, UnitAnswer, UnitRequest, WaitTerms } from '../contract/limiter.ts'
+import type { BucketName, HeldPermit, LimitBackend, UnitAnswer, UnitRequest, WaitTerms } from '../contract/limiter.ts'
 import type { FailMode } from './options.ts'
 import type { LimiterLimits } from './uses.ts'
 
@@ -113,7 +113,7 @@ export class Access {
    * @param late gets the answer that comes after the caller was told that there is none
    * @throws {SluiceError} `limiter.backend_down`, and what the verb throws
    */
-  async call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => void): Promise<T> {
+  async call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
     const pauses = this.isDown ? [] : RETRIES_MS
     // Others do not ask while this call finds out.
     if (this.isDown) this.#probeUs = this.#options.clock.monotonicUs() + CALL_MS * 1000
@@ -153,6 +153,18 @@ export class Access {
   async once<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
     const backend = (this.#known ??= await this.#backend())
     return this.#inTime(work(backend))
+  }
+
+  /**
+   * Corrects a charge. Units that return are asked for once: they must not return twice because an answer was lost.
+   * @throws {SluiceError} `limiter.backend_down`, and what the verb throws
+   */
+  async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
+    const work = (backend: LimitBackend): Promise<void> => backend.charge(bucket, units, atUs)
+    if (units >= 0) return this.call(work)
+    return this.once(work).catch((error: unknown) => {
+      throw isRefusal(error) ? error : unreached(error)
+    })
   }
 
   /** Defines limits that were added later. */
@@ -210,11 +222,7 @@ export class Access {
 
   #failed(cause: unknown): SluiceError {
     const nowUs = this.#options.clock.monotonicUs()
-    const error = new SluiceError(
-      'limiter.backend_down',
-      'The backend of this limiter cannot be reached. Check its address and that it runs; calls go on once it is back.',
-      { cause, lasts: 'passes' },
-    )
+    const error = unreached(cause)
     this.#probeUs = nowUs + Math.min(FIRST_PROBE_US * 2 ** Math.min(this.#probes++, 10), SLOWEST_PROBE_US)
     if (this.#downSinceUs === null) {
       this.#downSinceUs = nowUs
@@ -229,8 +237,7 @@ export class Access {
     this.#lost(requests)
     for (const [i, answer] of answers.entries()) {
       if (answer.kind !== 'granted' || instead[i]?.kind === 'granted') continue
-      for (const use of requests[i]?.uses ?? [])
-        this.once((backend) => backend.charge(use, -use.weight, answer.atUs)).catch(() => undefined)
+      for (const use of requests[i]?.uses ?? []) this.charge(use, -use.weight, answer.atUs).catch(() => undefined)
     }
   }
 
@@ -256,6 +263,14 @@ export class Access {
       return { kind: 'denied', by: { limit: by.limit, key: by.key }, retryAfterUs }
     })
   }
+}
+
+function unreached(cause: unknown): SluiceError {
+  return new SluiceError(
+    'limiter.backend_down',
+    'The backend of this limiter cannot be reached. Check its address and that it runs; calls go on once it is back.',
+    { cause, lasts: 'passes' },
+  )
 }
 
 /** The answer of a backend is late. It may come yet. */

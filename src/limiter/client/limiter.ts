@@ -9,7 +9,7 @@ import type { Limit } from '../../policy/limits/define.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
 import { changeInText, type PolicyChange } from '../../policy/limits/override.ts'
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
-import type { BackendLoader, BucketName, BucketUse, Confirmation, LimitBackend } from '../contract/limiter.ts'
+import type { BackendLoader, BucketName, BucketUse, Granted, LimitBackend } from '../contract/limiter.ts'
 import { Access } from './access.ts'
 import { BackendWaits, type Waits } from './backend-waits.ts'
 import { bucketView, type ChangeOptions, changeOf, type LimiterBucket } from './controls.ts'
@@ -90,11 +90,7 @@ export class Limiter {
         isLocal,
         acquire: (requests) => this.#access.acquire(requests),
         acquireNow: (request) => this.#access.acquireNow(request),
-        giveBack: (uses, { atUs, permit }) => {
-          const back: Promise<unknown>[] = uses.map((use) => call((each) => each.charge(use, -use.weight, atUs)))
-          if (permit) back.push(this.#returns.give(permit))
-          void Promise.allSettled(back).then(() => this.#lines.returned(permit?.of ?? []))
-        },
+        giveBack: (uses, granted) => this.#giveBack(uses, granted),
       })
   }
 
@@ -197,11 +193,14 @@ export class Limiter {
     const permit = id ?? `${this.#prefix}r${++this.#starts}`
     const { leaseUs, clock } = this.#options
     const request = { uses: buckets, priority: priorityOf(options.priority), line: 0, permit, leaseUs }
-    const answer = await this.#call((backend) => backend.reserve(request, atMostUs))
+    const answer = await this.#call(
+      (backend) => backend.reserve(request, atMostUs),
+      // Another process may confirm a named one.
+      ({ kind }) => kind === 'booked' && id === undefined && this.cancel(permit).catch(() => undefined),
+    )
     if (answer.kind === 'unknown')
       throw new SluiceError('limit.unknown', `The backend does not know the limit ${answer.limit}.`)
     if (answer.kind === 'booked') {
-      // Another process may confirm a named one.
       if (id === undefined) this.#reserved.set(answer.id, buckets)
       return { id: answer.id, startAfterMs: answer.startAfterUs / 1000 }
     }
@@ -218,9 +217,12 @@ export class Limiter {
     // No backend can hold such an id.
     if (!isStorable(checkText(id, 'The id of limiter.confirm'))) return { kind: 'gone' }
     const named = uses && this.#limits.resolve(uses, 'limiter.confirm')
-    const answer: Confirmation = await this.#call((backend) => backend.confirm(id))
-    if (answer.kind === 'wait') return { kind: 'wait', startAfterMs: answer.startAfterUs / 1000 }
     const buckets = named ?? this.#reserved.get(id) ?? []
+    const answer = await this.#call(
+      (backend) => backend.confirm(id),
+      (late) => late.kind === 'granted' && this.#giveBack(buckets, late),
+    )
+    if (answer.kind === 'wait') return { kind: 'wait', startAfterMs: answer.startAfterUs / 1000 }
     this.#reserved.delete(id)
     return answer.kind === 'gone' ? answer : { kind: 'go', permit: this.#started(buckets, answer) }
   }
@@ -278,8 +280,8 @@ export class Limiter {
     const bucket = this.#limits.one(use, 'limiter.inspect')
     const report = await this.#call((backend) => backend.inspect(bucket))
     if (!report) throw new SluiceError('limit.unknown', `The backend does not know the limit ${bucket.limit}.`)
-    const counts = { waiting: this.waiting, grantedBlindly: this.#access.grantedBlindly }
-    return bucketView(bucket, report, this.#options.clock, counts)
+    const { grantedBlindly } = this.#access
+    return bucketView(bucket, report, this.#options.clock, { waiting: this.waiting, grantedBlindly })
   }
 
   /** Makes a bucket new again. Its permits stay. */
@@ -290,9 +292,8 @@ export class Limiter {
   }
 
   /** Refuses all that wait, returns all permits, and closes the connection that the limiter opened. */
-  async close(): Promise<void> {
-    this.#closing ??= this.#close()
-    await this.#closing
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close())
   }
 
   async #close(): Promise<void> {
@@ -305,24 +306,29 @@ export class Limiter {
   }
 
   #acquire(uses: readonly Use[], options: AcquireOptions): GrantedStart | Promise<GrantedStart> {
-    const { wait = true } = options
     const signal = signalOf(options.signal)
     signal?.throwIfAborted()
     const buckets = this.#limits.resolve(uses, 'limiter.acquire')
     const priority = priorityOf(options.priority)
-    const waitUs = waitUsOf(wait)
+    const waitUs = waitUsOf(options.wait)
     const now = this.#lines.acquireNow(buckets, priority)
     if (now) return this.#started(buckets, now)
     return this.#lines.acquire(buckets, priority, waitUs, signal).then((granted) => this.#started(buckets, granted))
   }
 
-  #started(uses: readonly BucketUse[], granted: Extract<Confirmation, { kind: 'granted' }>): GrantedStart {
+  /** Gives back a start that no caller uses. */
+  #giveBack(uses: readonly BucketUse[], { atUs, permit }: Granted): void {
+    for (const use of uses) this.#access.charge(use, -use.weight, atUs).catch(() => undefined)
+    if (permit) this.#owner.release(permit).catch(() => undefined)
+  }
+
+  #started(uses: readonly BucketUse[], granted: Granted): GrantedStart {
     return new GrantedStart(uses, granted, ++this.#starts, this.#owner)
   }
 
-  #call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+  #call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
     if (this.#closing) throw closed()
-    return this.#access.call(work)
+    return this.#access.call(work, late)
   }
 
   async #charge(use: Use, units: number, atUs: number): Promise<void> {
@@ -335,7 +341,8 @@ export class Limiter {
       )
     if (!rule || rule.kind === 'spacing')
       throw new SluiceError('option.invalid', `The limit ${bucket.limit} counts starts, not units: it takes no charge.`)
-    await this.#call((backend) => backend.charge(bucket, units, atUs))
+    if (this.#closing) throw closed()
+    await this.#access.charge(bucket, units, atUs)
     if (units < 0) this.#lines.changed(bucket.limit)
   }
 
@@ -363,15 +370,14 @@ export class Limiter {
 
 /** @throws {SluiceError} `option.invalid` */
 function signalOf(signal: unknown): AbortSignal | undefined {
-  if (signal === undefined || signal === null) return undefined
-  if (signal instanceof AbortSignal) return signal
+  if (signal === undefined || signal === null || signal instanceof AbortSignal) return signal ?? undefined
   throw new SluiceError(
     'option.invalid',
     `signal of limiter.acquire is invalid: ${show(signal)}. Expected an AbortSignal.`,
   )
 }
 
-function waitUsOf(wait: Duration | boolean): number {
+function waitUsOf(wait: Duration | boolean = true): number {
   if (typeof wait === 'boolean') return wait ? Infinity : 0
   return durationUs(wait, 'wait of limiter.acquire')
 }

@@ -162,7 +162,10 @@ export interface LimitBackend {
    * denial: it could not start in time. Absent: callers wait in lines of their process.
    */
   wait?(request: UnitRequest, terms: WaitTerms): Promise<UnitAnswer>
-  /** Books the exact next start, if it is at most so far away. A reservation counts as taken from then on. */
+  /**
+   * Books the exact next start, if it is at most so far away. A reservation counts as taken from then on. One under the
+   * same id, of the same uses, is replaced: its units return first.
+   */
   reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer>
   /** Asks at the start of a reservation whether it stands. A penalty, a pause or a missing permit moves it. */
   confirm(id: string): Promise<Confirmation>

@@ -25,14 +25,19 @@ export function storedReservation(text: string): Reservation {
 /** A permit that a reservation lacks at its start is asked for again after this time. */
 const PERMIT_POLL_US = 50_000
 
-/** Books the next start of a request. A reservation takes no permit: `confirm` does. */
+/**
+ * Books the next start of a request. A reservation takes no permit: `confirm` does.
+ * @param before the reservation under the same id, as of an answer that was lost: its units return first
+ */
 export function reserveIn(
   ledger: Ledger,
   request: UnitRequest,
   atMostUs: number,
+  before: Reservation | null = null,
 ): { readonly answer: ReservationAnswer; readonly reservation: Reservation | null } {
   const buckets = bucketsOf(ledger, request)
   if (!Array.isArray(buckets)) return { answer: buckets, reservation: null }
+  if (before) cancelIn(ledger, before)
   const { reservation, by } = book(ledger, buckets, request, atMostUs)
   const startAfterUs = reservation.startUs - ledger.nowUs
   if (reservation.taken) return { answer: { kind: 'booked', id: request.permit, startAfterUs }, reservation }

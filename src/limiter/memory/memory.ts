@@ -16,13 +16,14 @@ import { acquireIn, acquireOne } from '../ledger/acquire.ts'
 import { RESERVATION_LAPSES_US } from '../../policy/limits/booked.ts'
 import type { Reservation } from '../ledger/reservations.ts'
 import { changeEvent, definitionEvent, UNDEFINED } from '../ledger/changes.ts'
-import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
+import type { BucketCorrection } from '../ledger/corrections.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { MemoryBucket } from './memory-bucket.ts'
 import { MemoryLimit } from './memory-limit.ts'
 
-/** Few limiters book starts. */
+/** Few limiters book or correct starts. */
 const reservations = async () => import('../ledger/reservations.ts')
+const corrections = async () => import('../ledger/corrections.ts')
 
 /** The buckets as of one step. */
 class MemoryLedger implements Ledger {
@@ -86,7 +87,8 @@ export class MemoryBackend implements LimitBackend {
     const { reserveIn } = await reservations()
     const ledger = this.#ledger()
     this.#lapse(ledger.nowUs)
-    const { answer, reservation } = reserveIn(ledger, request, atMostUs)
+    const { answer, reservation } = reserveIn(ledger, request, atMostUs, this.#reservations.get(request.permit))
+    this.#reservations.delete(request.permit)
     if (reservation) this.#reservations.set(request.permit, reservation)
     return answer
   }
@@ -126,15 +128,15 @@ export class MemoryBackend implements LimitBackend {
   }
 
   async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
-    this.#correct(bucket, chargeBy(units, atUs))
+    this.#correct(bucket, (await corrections()).chargeBy(units, atUs))
   }
 
   async penalize(bucket: BucketName, forUs: number): Promise<boolean> {
-    return this.#correct(bucket, closeFor(forUs))
+    return this.#correct(bucket, (await corrections()).closeFor(forUs))
   }
 
   async calibrate(bucket: BucketName, report: BudgetLeft): Promise<boolean> {
-    return this.#correct(bucket, calibrateTo(report))
+    return this.#correct(bucket, (await corrections()).calibrateTo(report))
   }
 
   async change(request: ChangeRequest): Promise<boolean> {
@@ -147,13 +149,14 @@ export class MemoryBackend implements LimitBackend {
   }
 
   async inspect({ limit, key }: BucketName): Promise<BucketReport | null> {
+    const { reportOf } = await corrections()
     const ledger = this.#ledger()
     const bucket = ledger.bucket(limit, key)
     return bucket && reportOf(bucket, this.#limits.get(limit)?.timeline ?? UNDEFINED, ledger.nowUs)
   }
 
   async forget(bucket: BucketName): Promise<void> {
-    this.#correct(bucket, renew)
+    this.#correct(bucket, (await corrections()).renew)
   }
 
   async close(): Promise<void> {

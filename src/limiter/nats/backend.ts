@@ -35,6 +35,8 @@ const PURGED_EVERY_MS = 1000
 const MOST_REMEMBERED = 100_000
 /** A request whose bucket others change all the time is told to come back. */
 const BUSY_US = 20_000
+/** Requests that come later wait so long for the answers to those before them. */
+const QUEUED_MS = 200
 
 interface Waiting {
   readonly request: UnitRequest
@@ -94,6 +96,7 @@ export class NatsBackend implements LimitBackend {
   }
 
   async reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {
+    await this.cancel(request.permit)
     const { answer, reservation } = await this.#steps.run(
       request.uses,
       (ledger) => reserveIn(ledger, request, atMostUs),
@@ -106,20 +109,33 @@ export class NatsBackend implements LimitBackend {
   async confirm(id: string): Promise<Confirmation> {
     const { reservation, revision } = await this.#reservation(id)
     if (!reservation) return { kind: 'gone' }
-    const { answer, next } = await this.#steps.run(
-      reservation.request.uses,
-      (ledger) => confirmIn(ledger, reservation),
-      (bucket, { answer }) => answer.kind === 'granted' && bucket.permits.delete(id),
-    )
-    if (next === null) await this.#entries.purge(reservationKey(id), revision)
-    else if (next !== reservation) await this.#entries.put(reservationKey(id), JSON.stringify(next))
+    // Of several callers that find it open, the one that removes it begins.
+    let isOurs = false
+    const begin = (): Promise<ReturnType<typeof confirmIn>> =>
+      this.#steps.run(
+        reservation.request.uses,
+        (ledger) => {
+          const confirmed = confirmIn(ledger, reservation)
+          if (confirmed.next === null && !isOurs) ledger.leave()
+          return confirmed
+        },
+        (bucket, { answer }, isLost) => isLost && answer.kind === 'granted' && bucket.permits.delete(id),
+      )
+    let { answer, next } = await begin()
+    if (next === null) {
+      isOurs = await this.#entries.purge(reservationKey(id), revision)
+      if (!isOurs) return { kind: 'gone' }
+      ;({ answer, next } = await begin())
+    }
+    if (next !== null && (isOurs || next !== reservation))
+      await this.#entries.put(reservationKey(id), JSON.stringify(next))
     return answer
   }
 
   async cancel(id: string): Promise<boolean> {
     const { reservation, revision } = await this.#reservation(id)
-    if (!reservation) return false
-    await this.#entries.purge(reservationKey(id), revision)
+    // Units that another caller begins with must not return.
+    if (!reservation || !(await this.#entries.purge(reservationKey(id), revision))) return false
     // Each bucket by itself: nothing has to happen at once.
     for (const [i, use] of reservation.request.uses.entries()) {
       const request = { ...reservation.request, uses: [use] }
@@ -182,7 +198,10 @@ export class NatsBackend implements LimitBackend {
     while (this.#waiting.length > 0) {
       const waiting = this.#waiting
       this.#waiting = []
-      await Promise.all(meeting(waiting).map((group) => this.#ask(group)))
+      await settledWithin(
+        QUEUED_MS,
+        meeting(waiting).map((group) => this.#ask(group)),
+      )
     }
     this.#isAsking = false
   }
@@ -194,12 +213,12 @@ export class NatsBackend implements LimitBackend {
       const answers = await this.#steps.run(
         [...names.values()],
         (ledger) => acquireIn(ledger, requests),
-        (bucket, granted) => {
+        (bucket, granted, isLost) => {
           for (const [i, answer] of granted.entries()) {
             const request = requests[i]
             if (answer.kind !== 'granted' || !request) continue
             refundIn(bucket, request, answer.atUs)
-            bucket.permits.delete(request.permit)
+            if (isLost) bucket.permits.delete(request.permit)
           }
         },
         ({ limit, key }) =>
@@ -275,7 +294,7 @@ export class NatsBackend implements LimitBackend {
     for (const [key, { revision, endsUs }] of this.#ends) {
       if (endsUs > nowUs) continue
       this.#ends.delete(key)
-      await this.#entries.purge(key, revision)
+      await this.#entries.purge(key, revision).catch(() => false)
     }
     if (this.#ends.size === 0) return
     this.#purging = systemClock.setTimer(() => void this.#purge().catch(() => undefined), PURGED_EVERY_MS)
@@ -285,6 +304,14 @@ export class NatsBackend implements LimitBackend {
 
 function reservationKey(id: string): string {
   return `r.${Buffer.from(id).toString('base64url')}`
+}
+
+/** Resolves when all are settled, or after this time. */
+async function settledWithin(ms: number, all: readonly Promise<void>[]): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = systemClock.setTimer(resolve, ms)
+  await Promise.race([promise, Promise.all(all)])
+  timer.cancel()
 }
 
 /** Groups the requests that meet in a bucket, directly or through others. The order within a group is kept. */

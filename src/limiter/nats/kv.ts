@@ -14,8 +14,8 @@ export interface Entry {
   readonly writing: string
 }
 
-/** How long one operation may take. The client itself would wait for 5 s. */
-const OPERATION_MS = 200
+/** An answer is late after this time. The client itself would wait for 5 s. */
+const ANSWER_MS = 200
 const READ_MS = 20
 
 /** The codes of JetStream for a race that another writer won. */
@@ -45,13 +45,26 @@ export class Entries {
     return this.#with((kv) => kv.get(key))
   }
 
-  /** Writes an entry unless it has changed since it was read; the new revision. 0: another writer was first. */
-  async update(key: string, text: string, revision: number): Promise<number> {
-    try {
-      return await this.#with((kv) => kv.put(key, text, { previousSeq: revision }))
-    } catch (error) {
-      if (isLostRace(error)) return 0
-      throw error
+  /**
+   * Writes an entry unless it has changed since it was read; the new revision. 0: another writer was first.
+   * @param late called if the entry is written although this has thrown
+   */
+  async update(key: string, text: string, revision: number, late?: () => void): Promise<number> {
+    const answer = this.#with((kv) => kv.put(key, text, { previousSeq: revision }), whenever)
+    for (;;) {
+      try {
+        return await inTime(answer)
+      } catch (error) {
+        if (isLostRace(error)) return 0
+        if (!(error instanceof LateAnswer)) throw error
+        this.#kv = null
+        const found = await this.get(key).catch(() => null)
+        if (found?.text === text && found.revision > revision) return found.revision
+        // A server that answers nothing may have written, and tells once it goes on.
+        if (found === null) continue
+        answer.then(late, () => undefined)
+        throw error
+      }
     }
   }
 
@@ -59,16 +72,22 @@ export class Entries {
     return this.#with((kv) => kv.put(key, text))
   }
 
-  /** Removes an entry, unless it has changed since. */
-  async purge(key: string, revision: number): Promise<void> {
-    await this.#with((kv) => kv.purge(key, { previousSeq: revision })).catch(() => undefined)
+  /** Removes an entry. False: it has changed since it was read, and stays. */
+  async purge(key: string, revision: number): Promise<boolean> {
+    try {
+      await this.#with((kv) => kv.purge(key, { previousSeq: revision }))
+      return true
+    } catch (error) {
+      if (isLostRace(error)) return false
+      throw error
+    }
   }
 
-  async #with<T>(work: (kv: KV) => Promise<T>): Promise<T> {
+  async #with<T>(work: (kv: KV) => Promise<T>, awaited: typeof inTime = inTime): Promise<T> {
     this.#kv ??= this.#open()
     const kv = this.#kv
     try {
-      return await inTime(async () => work(await kv))
+      return await awaited(kv.then(work))
     } catch (error) {
       // The stream may be gone: the next call makes it again.
       if (!isLostRace(error) && this.#kv === kv) this.#kv = null
@@ -85,13 +104,18 @@ function isLostRace(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'code' in error && LOST_RACE.has(Number(error.code))
 }
 
-function inTime<T>(work: () => Promise<T>): Promise<T> {
+/** An answer is late. It may come yet. */
+class LateAnswer extends Error {}
+
+function whenever<T>(answer: Promise<T>): Promise<T> {
+  return answer
+}
+
+function inTime<T>(answer: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const late = (): void => reject(new Error(`no answer within ${OPERATION_MS} ms`))
+    const late = (): void => reject(new LateAnswer(`no answer within ${ANSWER_MS} ms`))
     // After a stall of this process the answer may be there, and is read only after the timers that are due.
-    let timer = systemClock.setTimer(() => (timer = systemClock.setTimer(late, READ_MS)), OPERATION_MS - READ_MS)
-    work()
-      .finally(() => timer.cancel())
-      .then(resolve, reject)
+    let timer = systemClock.setTimer(() => (timer = systemClock.setTimer(late, READ_MS)), ANSWER_MS - READ_MS)
+    answer.finally(() => timer.cancel()).then(resolve, reject)
   })
 }

@@ -16,6 +16,8 @@ const PATIENCE_US = 150_000
 export interface Stand {
   readonly nowUs: number
   bucket(limit: string, key: string): NatsBucket | null
+  /** Writes nothing. */
+  leave(): void
 }
 
 /** The parts of the steps. */
@@ -43,13 +45,14 @@ export class Steps {
 
   /**
    * Reads buckets, lets `work` decide, and writes. It begins again if another writer was first.
-   * @param undo takes back in one bucket what `work` decided: too few units may start then, never too many
+   * @param undo takes back in one bucket the units of what `work` decided; `isLost`: nothing of it stands. Otherwise the
+   * caller may have asked again, under the same permits. Too few units may start after it, never too many
    * @param busy the answer if others are first for too long; absent: an error
    */
   async run<T>(
     names: readonly BucketName[],
     work: (stand: Stand) => T,
-    undo?: (bucket: NatsBucket, decided: T) => unknown,
+    undo?: (bucket: NatsBucket, decided: T, isLost: boolean) => unknown,
     busy?: (name: BucketName) => T,
   ): Promise<T> {
     const beganUs = systemClock.monotonicUs()
@@ -58,9 +61,12 @@ export class Steps {
       const { nowUs, buckets } = await this.#read(names)
       const bucket = (limit: string, key: string): NatsBucket | null =>
         buckets.find((each) => each?.limit === limit && each.key === key) ?? null
-      const decided = work({ nowUs, bucket })
+      const leave = (): void => {
+        for (const each of buckets) if (each) each.changed = false
+      }
+      const decided = work({ nowUs, bucket, leave })
       const changed = buckets.filter((each) => each?.changed === true) as NatsBucket[]
-      const lost = await this.#write(changed, undo && ((each) => undo(each, decided)))
+      const lost = await this.#write(changed, undo && ((each, isLost) => undo(each, decided, isLost)))
       if (!lost) return decided
       if (busy && systemClock.monotonicUs() - beganUs > PATIENCE_US) return busy(lost)
     }
@@ -88,30 +94,42 @@ export class Steps {
   }
 
   /** Writes buckets one after the other; it returns the one that another writer has changed, having undone the others. */
-  async #write(buckets: readonly NatsBucket[], undo?: (bucket: NatsBucket) => unknown): Promise<NatsBucket | null> {
-    for (const [i, bucket] of buckets.entries()) {
+  async #write(buckets: readonly NatsBucket[], undo: Undo = () => undefined): Promise<NatsBucket | null> {
+    const written: NatsBucket[] = []
+    for (const bucket of buckets) {
       const key = this.keyOf(bucket)
-      const revision = await this.#entries.update(key, bucket.value, bucket.entry)
-      if (revision > 0) {
-        this.#options.wrote(key, revision, bucket)
-        continue
+      const late = (): void => this.#undoLater([bucket], undo)
+      const revision = await this.#entries.update(key, bucket.value, bucket.entry, late).catch((error: unknown) => {
+        this.#undoLater(written, undo)
+        throw error
+      })
+      if (revision === 0) {
+        await this.#undo(written, (each) => undo(each, true))
+        return bucket
       }
-      if (undo) for (const written of buckets.slice(0, i)) await this.#undo(written, undo)
-      return bucket
+      this.#options.wrote(key, revision, bucket)
+      written.push(bucket)
     }
     return null
   }
 
-  async #undo(name: BucketName, undo: (bucket: NatsBucket) => unknown): Promise<void> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      const [bucket] = (await this.#read([name])).buckets
-      if (!bucket) return
-      undo(bucket)
-      bucket.changed = true
-      if ((await this.#entries.update(this.keyOf(name), bucket.value, bucket.entry)) > 0) return
-    }
+  #undoLater(written: readonly BucketName[], undo: Undo): void {
+    this.#undo(written, (bucket) => undo(bucket, false)).catch(() => undefined)
+  }
+
+  async #undo(written: readonly BucketName[], undo: (bucket: NatsBucket) => unknown): Promise<void> {
+    for (const name of written)
+      await this.run([name], (stand) => {
+        const found = stand.bucket(name.limit, name.key)
+        if (!found) return
+        undo(found)
+        found.changed = true
+      })
   }
 }
+
+/** Takes back in one bucket what was decided. */
+type Undo = (bucket: NatsBucket, isLost: boolean) => unknown
 
 /** Gives back in one bucket the units of a request that were taken at `atUs`. */
 export function refundIn(bucket: NatsBucket, { uses }: Pick<UnitRequest, 'uses'>, atUs: number): void {

@@ -95,9 +95,11 @@ export class RedisBackend implements LimitBackend {
   }
 
   async reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {
-    return this.#transact(request.uses, [request.permit], (ledger, { write }) => {
-      const { answer, reservation } = reserveIn(ledger, request, atMostUs)
+    return this.#transact(request.uses, [request.permit], (ledger, { read, write }) => {
+      const before = parsed(read[0])
+      const { answer, reservation } = reserveIn(ledger, request, atMostUs, before)
       if (reservation) write[0] = stored(reservation, ledger.nowUs)
+      else if (before) write[0] = { text: '', ttlMs: 0 }
       return answer
     })
   }

@@ -92,8 +92,8 @@ export class ValueBackend implements LimitBackend {
 
   reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {
     return this.#step(request.uses, [request.permit], (step) => {
-      const { answer, reservation } = reserveIn(step, request, atMostUs)
-      if (reservation) step.reservations[0] = reservation
+      const { answer, reservation } = reserveIn(step, request, atMostUs, step.reservations[0])
+      step.reservations[0] = reservation
       return answer
     })
   }

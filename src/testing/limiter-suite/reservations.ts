@@ -41,6 +41,28 @@ export const RESERVATIONS: Cases = {
     equal(await subject.backend.cancel('none'), false)
   },
 
+  'under a known id are replaced': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s' } })
+    const named = { ...request('crm'), permit: 'job 1' }
+    for (let n = 0; n < 3; n++)
+      matches(await subject.backend.reserve(named, 10 * SECOND_US), { kind: 'booked', startAfterUs: 0 })
+    equal(await subject.ask('crm'), ['crm 1000'])
+    matches(await subject.backend.confirm('job 1'), { kind: 'granted' })
+    matches(await subject.backend.reserve(named, 10 * SECOND_US), { kind: 'booked', startAfterUs: SECOND_US })
+    matches(await subject.backend.reserve(named, 1), { kind: 'denied', retryAfterUs: SECOND_US })
+    equal(await subject.backend.confirm('job 1'), { kind: 'gone' })
+  },
+
+  'that several confirm or cancel at once have one end': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s', burst: 10 } })
+    for (const id of await booked(subject, 4)) {
+      const { backend } = subject
+      const answers = await Promise.all([backend.confirm(id), backend.cancel(id), backend.confirm(id)])
+      const ends = answers.filter((answer) => answer === true || (answer !== false && answer.kind === 'granted'))
+      equal(ends.length, 1)
+    }
+  },
+
   'are moved by a penalty': async (subject) => {
     await subject.define({ crm: { rate: 1, per: '1s' } })
     await subject.granted('crm')

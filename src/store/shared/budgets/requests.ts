@@ -50,9 +50,11 @@ export function* reserve(access: Access, request: UnitRequest, atMostUs: number)
   const ledger = yield* openLedger(access, request.uses)
   const denied = heldUp(ledger, yield* standingAt(access, ledger), request)
   if (denied) return denied
-  const { answer, reservation } = reserveIn(ledger, request, atMostUs)
+  const before = yield* reservationOf(access, TAKE, request.permit)
+  const { answer, reservation } = reserveIn(ledger, request, atMostUs, before)
   yield* ledger.save(access)
   if (reservation) yield* keep(access, reservation)
+  else if (before) yield* run(access.db, GONE, request.permit)
   return answer
 }
 
