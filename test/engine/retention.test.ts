@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
-import { call, input, silentLogger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
+import { call, input, limit, silentLogger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
 
 const stores = await everyStore('retention of tasks and queues')
@@ -65,6 +65,54 @@ describe.each(stores)('on $name', ({ create }) => {
     )
     expect(await sluice.jobs.count({ task: 'rest' })).toBe(1)
     expect(await sluice.jobs.count({ task: 'few' })).toBe(5)
+  })
+
+  test('jobs that end without a run are kept as their task or queue says', async () => {
+    const gate = limit('gate', { rate: 1, per: '1h', burst: 1, maxWait: '20s' })
+    const gated = task('gated', {
+      limits: [gate],
+      retention: { cancelled: '2m', discarded: '4m' },
+      run: () => undefined,
+    })
+    const other = task('other', { queue: 'bulk', run: () => undefined })
+    const { sluice, clock } = await engine({
+      tasks: [gated, other, few, rest],
+      queues: { default: {}, bulk: { retention: { cancelled: '3m' } } },
+    })
+    const cancelled = async (job: Promise<{ id: string }>): Promise<string> => {
+      const { id } = await job
+      await sluice.jobs.cancel(id)
+      return id
+    }
+    await gated.enqueue()
+    await clock.advance('1s')
+    const late = await gated.enqueue()
+    const expired = await gated.enqueue(undefined, { expiresAt: new Date(clock.now() + 5000) })
+    const ended = {
+      late: late.id,
+      expired: expired.id,
+      own: await cancelled(gated.enqueue(undefined, { delay: '1h' })),
+      queue: await cancelled(other.enqueue(undefined, { delay: '1h' })),
+      none: await cancelled(rest.enqueue(undefined, { delay: '1h' })),
+    }
+    for (let n = 0; n < 5; n++) await cancelled(few.enqueue(n, { delay: '1h' }))
+    const left = async (): Promise<string[]> => {
+      const found = await Promise.all(
+        Object.entries(ended).map(async ([name, id]) => ((await sluice.jobs.get(id)) ? name : [])),
+      )
+      return found.flat()
+    }
+    await clock.advance('90s')
+    expect((await sluice.jobs.get(late.id))?.state).toBe('discarded')
+    expect((await sluice.jobs.get(expired.id))?.state).toBe('discarded')
+    expect(await left()).toEqual(['late', 'expired', 'own', 'queue', 'none'])
+    expect(await sluice.jobs.count({ task: 'few' })).toBe(3)
+    await clock.advance('90s')
+    expect(await left()).toEqual(['late', 'expired', 'queue', 'none'])
+    await clock.advance('1m')
+    expect(await left()).toEqual(['late', 'expired', 'none'])
+    await clock.advance('90s')
+    expect(await left()).toEqual(['none'])
   })
 
   test('a job is kept while it holds its unique key', async () => {

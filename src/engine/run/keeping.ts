@@ -2,8 +2,14 @@ import { extraOf } from '../../jobs/job-extra.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Settlement } from '../../jobs/settlement.ts'
 import type { Store } from '../../store/contract/store.ts'
+import type { Retained, RetainedPage } from '../../store/contract/retained.ts'
 import { keptFor, type TermsOfQueues } from '../define/job-terms.ts'
 import type { TaskDefinition } from '../define/task.ts'
+
+/** Jobs that one statement reads. */
+const PAGE = 1000
+/** A transaction may commit the end of a job this much later. */
+const LATE_US = 60_000_000
 
 /** The parts of the keeping of ended jobs. */
 export interface KeepingOptions {
@@ -19,6 +25,8 @@ export class Keeping {
   readonly #options: KeepingOptions
   /** Tasks with a count of which jobs have ended since the last trim. */
   readonly #ended = new Set<string>()
+  /** Jobs that ended before that have their times. */
+  #retainedUs = 0
 
   constructor(options: KeepingOptions) {
     this.#options = options
@@ -38,6 +46,30 @@ export class Keeping {
       // A job that is gone holds no key.
       ...(keyMs !== undefined && { keepAtLeastUs: Math.max(0, Math.ceil(createdUs + keyMs * 1000 - store.nowUs())) }),
     }
+  }
+
+  /**
+   * Gives jobs that ended without a run the times of their task or queue, before pruning looks at them. The first call
+   * looks at all that have the store's times, later ones at those that ended since.
+   */
+  async retain(): Promise<void> {
+    const { store, tasks, queueTerms } = this.#options
+    const terms = [...tasks.values(), ...queueTerms.values()].map(({ kept }) => kept ?? {})
+    const sinceUs = this.#retainedUs
+    const nowUs = store.nowUs()
+    for (const state of ['cancelled', 'discarded'] as const) {
+      const own = `${state}Us` as const
+      if (terms.every((kept) => kept[own] === undefined && kept.count === undefined)) continue
+      const keepUs = (task: string, queue: string): number | undefined =>
+        tasks.has(task) ? keptFor(tasks.get(task) ?? {}, queue, queueTerms)[own] : undefined
+      for (let after: RetainedPage['after'] = null; ;) {
+        const page: Retained = await store.retain({ state, sinceUs, after, rows: PAGE }, keepUs)
+        for (const task of page.tasks) if (tasks.get(task)?.kept?.count !== undefined) this.#ended.add(task)
+        after = page.after
+        if (after === null) break
+      }
+    }
+    this.#retainedUs = nowUs - LATE_US
   }
 
   /** Deletes the oldest ended jobs of tasks that keep only so many. */

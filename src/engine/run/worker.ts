@@ -171,6 +171,7 @@ export class Worker {
   async #prune(): Promise<void> {
     const { settings, store } = this.#options
     await store.rollSeries(settings.clock.now())
+    await this.#keeping.retain()
     while ((await store.prune(PRUNE_AT_ONCE)) >= PRUNE_AT_ONCE);
     await this.#keeping.trim()
   }

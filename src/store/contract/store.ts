@@ -12,6 +12,7 @@ import type { FindJobs } from './find-jobs.ts'
 import type { HasBudgets } from './budgets.ts'
 import type { Flows } from './flows.ts'
 import type { BucketReport, KeyCount, KeyQuery, LimitTotals, Override, OverrideRequest } from './limits.ts'
+import type { KeepUs, Retained, RetainedPage } from './retained.ts'
 import type { StoreSample } from './sample.ts'
 import type { BucketBacklog, CalibrationReport, Closed, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { AuditLog } from './audit.ts'
@@ -122,6 +123,8 @@ export interface Jobs {
   retry(id: string): Promise<boolean>
   /** Deletes jobs past their retention, idle lanes and cold buckets, up to `limit`. Returns the number of rows. */
   prune(limit: number): Promise<number>
+  /** Gives ended jobs that have the store's retention, of a page, the one of their task or queue. */
+  retain(page: RetainedPage, keepUs: KeepUs): Promise<Retained>
   /** The reason why a job waits; null: the job does not exist. */
   explain(id: string): Promise<Explanation | null>
 }

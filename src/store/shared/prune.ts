@@ -1,4 +1,5 @@
 import { isCold } from '../../policy/limits/bucket.ts'
+import type { KeepUs, Retained, RetainedPage } from '../contract/retained.ts'
 import { loadBuckets } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get, now, run } from './sql.ts'
@@ -9,6 +10,11 @@ const HOUR_US = 3_600_000_000
 
 const DELETE_JOBS = `DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(SELECT seq FROM sluice.jobs
   WHERE state = $1 AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND due <= $2 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))`
+const ENDED = `SELECT seq, task, queue, finished, due FROM sluice.jobs WHERE state = $1
+  AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND (due, seq) > ($2, $3)
+  AND finished IS NOT NULL AND flow IS NULL ORDER BY due, seq LIMIT $4`
+const RETAIN = `UPDATE sluice.jobs SET due = finished + $3
+  WHERE seq = ANY ($1::bigint[]) AND state = $2 AND due = finished + $4`
 /** Without lanes, the longest untouched first. */
 const IDLE = 'b.lanes = 0 AND b.wake_at IS NULL ORDER BY b.touched LIMIT $1 FOR UPDATE SKIP LOCKED'
 const FLOWS_OVER = 'SELECT seq FROM sluice.flows WHERE due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED'
@@ -30,6 +36,30 @@ export function* pruneJobs(access: Access, limit: number): Reading<number> {
   for (const state of [STATE.completed, STATE.cancelled, STATE.discarded])
     gone += yield* run(access.db, DELETE_JOBS, state, nowUs, limit)
   return gone
+}
+
+/** Gives ended jobs that have the store's retention the one of their task or queue. Flows keep their own jobs. */
+export function* retain(access: Access, page: RetainedPage, keepUs: KeepUs): Reading<Retained> {
+  const { db, retention, queueName } = access
+  const { state, sinceUs, after, rows } = page
+  const usualUs = state === 'cancelled' ? retention.cancelledUs : retention.discardedUs
+  const found = yield* all<[seq: number, task: string, queue: string | number, finished: number, due: number]>(
+    db,
+    ENDED,
+    STATE[state],
+    ...(after ?? [sinceUs + usualUs, 0]),
+    rows,
+  )
+  const own = found.flatMap(([seq, task, queue, finished, due]) => {
+    const us = due - finished === usualUs ? keepUs(task, queueName(queue)) : undefined
+    return us === undefined || us === usualUs ? [] : { seq, us }
+  })
+  for (const [us, some] of Map.groupBy(own, (each) => each.us)) {
+    const seqs = some.map(({ seq }) => seq)
+    yield* run(db, RETAIN, seqs, STATE[state], us, usualUs)
+  }
+  const last = found.length < rows ? undefined : found.at(-1)
+  return { after: last ? [last[4], last[0]] : null, tasks: [...new Set(found.map(([, task]) => task))] }
 }
 
 /**

@@ -18,6 +18,7 @@ import { addNotes, jobLog } from './job-notes.ts'
 import { limitKeys, limitTotals, throttled, waitList } from './limit-keys.ts'
 import { declareQueues, defineLimits, limits, overrideLimit, overridesOnRecord, unreadable } from './limits.ts'
 import { lostClaims, releaseClaims, runsOfClaims } from './lost.ts'
+import { retain } from './prune.ts'
 import {
   boundQueue,
   endedRuns,
@@ -91,6 +92,7 @@ export abstract class SharedVerbs {
   }
   retry: Store['retry'] = this.#verb('once', retry)
   retime: Store['retime'] = this.#verb('change', retime)
+  retain: Store['retain'] = this.#verb('keep', retain)
   changeJobs: Store['changeJobs'] = async (change, ...which) => {
     const answer = await this.drive('once', (access) => changeJobs(access, change, ...which))
     if (change.kind !== 'cancel' || answer.changed.length === 0) return answer
