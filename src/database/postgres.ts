@@ -119,11 +119,11 @@ export class PostgresDatabase {
     return this.autocommit((statements) => inTransaction(statements, work))
   }
 
-  /** Runs work whose statements each commit by themselves, and repeats it as a whole after a deadlock. */
-  async autocommit<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
+  /** As `session`, and repeats the work as a whole after a deadlock. */
+  async autocommit<T>(work: (statements: Statements) => Promise<T>, patient = false): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
-        return await this.session(work)
+        return await this.session(work, patient)
       } catch (error) {
         if (tries >= TRIES || !TRY_AGAIN.has(codeOf(error) ?? '')) throw error
       }

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Pool } from 'pg'
 import { uuidv7 } from 'uuidv7'
-import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { type Callback, callbacksDue, consequence, FLOW_STATES, stateOf } from '../../src/jobs/flow.ts'
 import type { GrantedJob, NewJob } from '../../src/jobs/job.ts'
@@ -15,6 +15,7 @@ import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import type { Claim, ClaimRequest } from '../../src/store/contract/store.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { STATE } from '../../src/store/shared/state.ts'
+import { MIGRATIONS } from '../../src/store/postgres/sql/embedded.ts'
 import type { Context } from '../../src/store/sqlite/context.ts'
 import { latestStartUs } from '../../src/store/sqlite/enqueue.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
@@ -71,6 +72,28 @@ withPostgres('the functions of PostgreSQL', () => {
   })
 
   afterAll(() => admin.end())
+
+  test('an upgrade lets go of what it has locked until it has all tables, and is repeated after a deadlock', async () => {
+    await dropSchema(admin, schema)
+    const first = `CREATE SCHEMA "${schema}"; ${MIGRATIONS[0]} INSERT INTO sluice.store VALUES ('version', '1')`
+    await admin.query(first.replaceAll('sluice.', `"${schema}".`))
+    const atWork = await admin.connect()
+    onTestFinished(() => atWork.release(true))
+    await atWork.query(`BEGIN; SELECT * FROM "${schema}".lanes`)
+    let locks = 0
+    pool.before = async (text) => {
+      if (!text.includes('LOCK TABLE')) return
+      // The process at work wants another table, and then ends its transaction.
+      if (++locks === 2) await atWork.query(`SELECT * FROM "${schema}".workers; COMMIT`)
+      if (locks === 2) throw Object.assign(new Error('deadlock detected'), { code: '40P01' })
+    }
+    const settings = { clock: systemClock, retention: RETENTION, notify: false }
+    const other = new PostgresStore({ connection: pool, schema, ...settings })
+    await other.open()
+    expect(locks).toBeGreaterThan(2)
+    expect(await other.enqueue([job('a')])).toMatchObject([{ kind: 'created' }])
+    await other.close()
+  })
 
   const AGEINGS: readonly Ageing[] = [
     NO_AGEING,

@@ -1,24 +1,47 @@
 import { SluiceError } from '../../base/errors.ts'
+import { codeOf } from '../../database/postgres-error.ts'
 import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { SchemaVersion } from '../contract/diagnosis.ts'
 import { FUNCTIONS, MIGRATIONS } from './sql/embedded.ts'
 
+const LOCK_NOT_AVAILABLE = '55P03'
+/** How long an upgrade waits for one table before it lets go of those that it has, in ms: at first, and at most. */
+const LOCK_WAIT_MS = [100, 800] as const
+
 /** Upgrades the schema to this version, all or nothing. Processes that start together do it one after the other. */
 export async function migrate(db: PostgresDatabase): Promise<void> {
-  await db.session(async (statements) => {
-    if ((await versionOf(statements)) === MIGRATIONS.length) return
-    await inTransaction(statements, async () => {
-      await statements.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.migrate'), 0)`)
-      const version = await versionOf(statements)
-      check(version)
-      if (version === 0) await statements.script(`CREATE SCHEMA IF NOT EXISTS ${db.schema}`)
-      for (const text of [...MIGRATIONS.slice(version), FUNCTIONS]) await statements.script(text)
-      await statements.run(
-        `INSERT INTO sluice.store (name, value) VALUES ('version', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-        String(MIGRATIONS.length),
-      )
-    })
-  }, true)
+  for (let waitMs: number = LOCK_WAIT_MS[0]; ; waitMs = Math.min(2 * waitMs, LOCK_WAIT_MS[1]))
+    try {
+      return await db.autocommit((statements) => upgrade(db, statements, waitMs), true)
+    } catch (error) {
+      if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error
+    }
+}
+
+async function upgrade(db: PostgresDatabase, statements: Statements, waitMs: number): Promise<void> {
+  if ((await versionOf(statements)) === MIGRATIONS.length) return
+  await inTransaction(statements, async () => {
+    await statements.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.migrate'), 0)`)
+    const version = await versionOf(statements)
+    check(version)
+    await statements.script(version === 0 ? `CREATE SCHEMA IF NOT EXISTS ${db.schema}` : lockTables(version, waitMs))
+    for (const text of [...MIGRATIONS.slice(version), FUNCTIONS]) await statements.script(text)
+    await statements.run(
+      `INSERT INTO sluice.store (name, value) VALUES ('version', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+      String(MIGRATIONS.length),
+    )
+  })
+}
+
+/**
+ * Locks all tables before any is changed. Processes at work lock them in other orders: an upgrade that
+ * waited for a table while it had changed others would stop them until the server finds a deadlock.
+ */
+function lockTables(version: number, waitMs: number): string {
+  const tables = MIGRATIONS.slice(0, version).flatMap((text) =>
+    [...text.matchAll(/^CREATE TABLE (\S+)/gm)].map(([, name]) => name),
+  )
+  return `SET LOCAL lock_timeout = ${waitMs}; LOCK TABLE ${tables.join()} IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0`
 }
 
 /** The SQL that `migrate` would run; empty: the schema is current. */
