@@ -17,6 +17,7 @@ import { jobs } from './jobs.ts'
 import { knownTasks } from './known-tasks.ts'
 import { limits } from './limits.ts'
 import { manyDue } from './many-due.ts'
+import { manyKeys } from './many-keys.ts'
 import { remote } from './remote.ts'
 import { queueLimits } from './queue-limits.ts'
 import { schedules } from './schedules.ts'
@@ -52,6 +53,7 @@ export function storeConformance(backend: StoreBackend): void {
     describe('tasks that a claimer lists', () => knownTasks(backend))
     describe('limits', () => limits(backend))
     describe.skipIf(backend.name === 'SQLite on a file')('many keys that are due', () => manyDue(backend))
+    describe('many keys of one call', () => manyKeys(backend))
     describe('queue limits', () => queueLimits(backend))
     describe('stripes', () => stripes(backend))
     describe('schedules', () => schedules(backend))

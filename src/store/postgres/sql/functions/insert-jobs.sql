@@ -14,13 +14,14 @@ CREATE OR REPLACE FUNCTION sluice.insert_jobs(
   p_items int[] DEFAULT NULL, p_attempts int[] DEFAULT NULL
 ) RETURNS bigint[] LANGUAGE plpgsql {{by_index}} AS $f$
 DECLARE
-  v_now bigint; v_wall bigint; v_bounded text[];
+  v_now bigint; v_wall bigint; v_bounded text[]; v_striped text[];
   -- A call of latest_start for each job takes a tenth of an insert.
   v_waits boolean := EXISTS (SELECT 1 FROM sluice.max_waits);
 BEGIN
-  v_bounded := ARRAY(
-    SELECT name FROM sluice.queues WHERE bounds IS NOT NULL AND name = ANY (p_queues)
-  );
+  SELECT array_agg(name) FILTER (WHERE bounds IS NOT NULL),
+    coalesce(array_agg(name) FILTER (WHERE stripes > 1), '{}')
+  INTO v_bounded, v_striped
+  FROM sluice.queues WHERE (bounds IS NOT NULL OR stripes > 1) AND name = ANY (p_queues);
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
   IF 0 > ANY (p_run_at) THEN
@@ -88,15 +89,14 @@ BEGIN
       )
     ORDER BY g.n
     RETURNING seq, state, priority, queue, lane, uses, fair, due
-  )
+  ), met AS (
   -- Combined with the shares and grouped, not joined: a plan for any number of lanes would compare
   -- each with each.
-  INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look, level, first)
-  SELECT min(m.queue), m.lane, min(m.uses), min(m.fair),
-    (array_agg(m.share ORDER BY m.n DESC NULLS LAST))[1],
-    bool_or(m.due IS NOT NULL AND m.state = {{job.available}}),
-    (array_agg(m.priority ORDER BY m.priority DESC NULLS LAST, m.seq))[1],
-    (array_agg(m.seq ORDER BY m.priority DESC NULLS LAST, m.seq))[1]
+  SELECT min(m.queue) AS queue, m.lane, min(m.uses) AS uses, min(m.fair) AS fair,
+    (array_agg(m.share ORDER BY m.n DESC NULLS LAST))[1] AS share,
+    bool_or(m.due IS NOT NULL AND m.state = {{job.available}}) AS look,
+    (array_agg(m.priority ORDER BY m.priority DESC NULLS LAST, m.seq))[1] AS level,
+    (array_agg(m.seq ORDER BY m.priority DESC NULLS LAST, m.seq))[1] AS first
   FROM (
     SELECT queue, lane, uses, fair, due, state, priority, seq, NULL::bigint AS n, NULL::int AS share
     FROM made WHERE uses IS NOT NULL AND (state = {{job.available}} OR p_shares IS NOT NULL)
@@ -104,6 +104,20 @@ BEGIN
     SELECT NULL, u.lane, NULL, NULL, NULL, NULL, NULL, NULL, u.n, u.share
     FROM unnest(p_lanes, p_shares) WITH ORDINALITY u(lane, share, n)
   ) m
-  GROUP BY m.lane HAVING min(m.uses) IS NOT NULL;
+  GROUP BY m.lane HAVING min(m.uses) IS NOT NULL
+  )
+  -- Lanes that only a share or a stripe tells apart from others have rows of their own.
+  INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look, level, first, lanes, firsts)
+  SELECT p.queue, CASE count(*) WHEN 1 THEN min(p.lane) ELSE '' END,
+    CASE count(*) WHEN 1 THEN min(p.uses) ELSE '[]' END, CASE count(*) WHEN 1 THEN min(p.fair) END,
+    p.share, p.look, p.level, CASE count(*) WHEN 1 THEN min(p.first) END,
+    CASE WHEN count(*) > 1 THEN array_agg(p.lane) END,
+    CASE WHEN count(*) > 1 THEN array_agg(p.first) END
+  FROM (
+    SELECT n.*, CASE WHEN n.share <> 1 OR n.queue = ANY (v_striped) THEN -n.at ELSE n.at / 40 END
+      AS part
+    FROM (SELECT met.*, row_number() OVER () AS at FROM met) n
+  ) p
+  GROUP BY p.queue, p.share, p.look, p.level, p.part;
   RETURN ARRAY[v_now, v_wall];
 END $f$;

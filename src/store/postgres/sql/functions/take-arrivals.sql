@@ -22,42 +22,57 @@ DECLARE
   v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen);
   v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_count int;
   v_shared text[] := sluice.shared_queues(p_queues); v_striped boolean := v_shared <> p_queues;
+  v_row record; v_rows tid[] := '{}';
 BEGIN
   IF NOT sluice.look_arrivals(p_queues) THEN RETURN json_build_array(v_turn, NULL); END IF;
   PERFORM sluice.lock_queues(p_queues);
   v_now := sluice.now_us();
+  v_count := 0;
+  -- Before the rows are found: one that is committed meanwhile is found by the next claim.
+  v_seen := pg_current_snapshot();
+  FOR v_row IN
+    (
+      SELECT ctid, cardinality(lanes) AS lanes FROM sluice.arrivals
+      WHERE queue = ANY (v_shared) AND xid = ANY (v_open)
+        AND (NOT v_striped OR sluice.lane_queue(queue, lane) = ANY (p_queues))
+      LIMIT 1000
+    )
+    UNION ALL (
+      SELECT ctid, cardinality(lanes) FROM sluice.arrivals
+      WHERE queue = ANY (v_shared) AND xid >= v_later
+        AND (NOT v_striped OR sluice.lane_queue(queue, lane) = ANY (p_queues))
+      ORDER BY queue, xid, id LIMIT 1000
+    )
+  LOOP
+    v_rows := v_rows || v_row.ctid;
+    v_count := v_count + coalesce(v_row.lanes, 1);
+    EXIT WHEN v_count >= 1000;
+  END LOOP;
   WITH gone AS (
     -- By their place: nothing updates a row of this table.
-    DELETE FROM sluice.arrivals WHERE ctid = ANY (ARRAY(
-      (
-        SELECT ctid FROM sluice.arrivals
-        WHERE queue = ANY (v_shared) AND xid = ANY (v_open)
-          AND (NOT v_striped OR sluice.lane_queue(queue, lane) = ANY (p_queues))
-        LIMIT 1000
-      )
-      UNION ALL (
-        SELECT ctid
-        FROM (
-          SELECT ctid FROM sluice.arrivals
-          WHERE queue = ANY (v_shared) AND xid >= v_later
-            AND (NOT v_striped OR sluice.lane_queue(queue, lane) = ANY (p_queues))
-          ORDER BY queue, xid, id LIMIT 1000
-        ) later
-      )
-      LIMIT 1000))
-    RETURNING id, queue, lane, uses, fair, share, look, level, first
+    DELETE FROM sluice.arrivals WHERE ctid = ANY (v_rows)
+    RETURNING id, queue, lane, uses, fair, share, look, level, first, lanes, firsts
+  ), met AS (
+    SELECT g.id, g.queue, coalesce(u.lane, g.lane) AS lane,
+      CASE WHEN g.lanes IS NULL THEN g.uses END AS uses, g.fair, g.share, g.look, g.level,
+      coalesce(u.first, g.first) AS first
+    FROM gone g LEFT JOIN LATERAL unnest(g.lanes, g.firsts) u(lane, first) ON true
+  ), passed_on AS (
+    -- They came together before the queue had stripes. Each goes to its own.
+    INSERT INTO sluice.arrivals (queue, lane, uses, look, level, first, lanes, firsts)
+    SELECT queue, lane, '[]', look, level, first, ARRAY[lane], ARRAY[first] FROM met
+    WHERE v_striped AND sluice.lane_queue(queue, lane) <> ALL (p_queues)
   ), each AS (
   SELECT lane, min(queue) AS queue, min(uses) AS uses, min(fair) AS fair,
     -- A sort in each group of one row would cost more than all else.
     (max(ARRAY[id, share]) FILTER (WHERE share IS NOT NULL))[2] AS share, bool_or(look) AS look,
     CASE WHEN bool_and(level IS NOT NULL) THEN (max(ARRAY[level, -first]))[1] END AS level,
     -(max(ARRAY[level, -first]))[2] AS first
-    FROM gone
+    FROM met WHERE NOT v_striped OR sluice.lane_queue(queue, lane) = ANY (p_queues)
     GROUP BY lane)
   SELECT array_agg(e.lane), array_agg(e.queue), array_agg(e.uses), array_agg(e.fair),
-    array_agg(e.share), array_agg(e.look), array_agg(e.level), array_agg(e.first),
-    (SELECT count(*) FROM gone), pg_current_snapshot()
-  INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts, v_count, v_seen
+    array_agg(e.share), array_agg(e.look), array_agg(e.level), array_agg(e.first)
+  INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts
   FROM each e;
   IF v_count < 1000 THEN PERFORM sluice.remember_taken_in(p_queues, v_seen); END IF;
   IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
@@ -74,7 +89,8 @@ BEGIN
   INTO v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares, v_reshared,
     v_changed, v_uses, v_looks, v_levels, v_firsts
   FROM (
-    SELECT n.*, l.id IS NULL AS absent, l.share <> n.share AS shares,
+    SELECT n.key, n.queue, coalesce(n.uses, j.uses) AS uses, coalesce(n.fair, j.fair) AS fair,
+      n.share, n.look, n.level, n.first, l.id IS NULL AS absent, l.share <> n.share AS shares,
       NOT v_apart AND NOT n.look AND n.level IS NOT NULL AND l.sieve IS NULL
         AND coalesce(
           l.state IN ({{lane.open}}, {{lane.waiting}})
@@ -88,6 +104,20 @@ BEGIN
         key, queue, uses, fair, share, look, level, first
       )
     LEFT JOIN sluice.lanes l ON l.key = n.key
+    -- The limits of lanes that came together. If their first jobs have gone: those of any.
+    LEFT JOIN LATERAL (
+      SELECT j.uses, j.fair FROM sluice.jobs j
+      WHERE n.uses IS NULL AND (l.id IS NULL OR v_apart) AND j.seq = n.first AND j.lane = n.key
+      UNION ALL (
+        SELECT j.uses, j.fair FROM sluice.jobs j
+        WHERE n.uses IS NULL AND (l.id IS NULL OR v_apart) AND j.lane = n.key
+          AND j.state = {{job.available}}
+        ORDER BY j.priority DESC, j.seq LIMIT 1
+      )
+      LIMIT 1
+    ) j ON true
+    -- Nothing is left in a lane without any.
+    WHERE n.uses IS NOT NULL OR j.uses IS NOT NULL OR (l.id IS NOT NULL AND NOT v_apart)
   ) a;
   IF v_absent IS NOT NULL THEN
     PERFORM sluice.create_lanes(
