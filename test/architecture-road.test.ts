@@ -18,7 +18,7 @@ const AT_MOST = { sqlite: 12, postgres: 16 }
 const LINES_OFF = 20
 
 /** Statements that write a job's row. */
-const WRITES = /\b(?:INSERT INTO|UPDATE) jobs\b|\b(insert_jobs|claim_write|settle|complete)\(/
+const WRITES = /\b(?:INSERT INTO|UPDATE(?: OR FAIL)?) jobs\b|\b(insert_jobs|claim_write|settle|complete)\(/
 /** They only try a call again. */
 const RETRIES = /\/(unreadable-rows|retry-connection)\.ts$/
 

@@ -134,7 +134,7 @@ describe('what a start costs', () => {
       log().clear()
       expect(await harness.start()).toHaveLength(50)
       const writes = log().texts.filter((sql) => /^(UPDATE|INSERT|DELETE)/.test(sql))
-      expect(writes.filter((sql) => sql.startsWith('UPDATE jobs'))).toHaveLength(1)
+      expect(writes.filter((sql) => sql.startsWith('UPDATE OR FAIL jobs'))).toHaveLength(1)
       expect(writes.filter((sql) => sql.startsWith('UPDATE buckets'))).toHaveLength(1)
       expect(writes.filter((sql) => sql.startsWith('UPDATE lanes'))).toHaveLength(1)
     } finally {

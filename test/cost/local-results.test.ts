@@ -17,7 +17,7 @@ test('the end of a run answers the waiters of its process without a read, and ne
   const results = Promise.all([job.result(), job.result()])
   await clock.advance('1s')
   expect(await results).toEqual(['done', 'done'])
-  expect(withText('UPDATE jobs SET state = 3')).toHaveLength(1)
+  expect(withText('UPDATE OR FAIL jobs SET state = 3')).toHaveLength(1)
   expect(withText('FROM jobs j WHERE id')).toEqual([])
   expect(withText('FROM queues WHERE paused')).toEqual([])
 })

@@ -33,8 +33,9 @@ const STOPPED = `cancelling AND s.value ->> 3 IN (${GOES_ON})`
 const HISTORY = `CASE WHEN s.value ->> 6 IS NULL OR s.value ->> 7 > 0 THEN errors ELSE ${withFailure('s.value ->> 6', '?1')} END`
 // One statement for a whole batch; it writes a job only while the caller holds the lease. `s`: seq, attempt, worker,
 // state, due, result, error, attempt back, start of the run, moves. A snooze ends a row of push-backs, and `pushed_back` stays
-// above 0: the next start is not the first one.
-const SETTLE = `UPDATE jobs SET
+// above 0: the next start is not the first one. OR FAIL: else SQLite copies each page for an undo of this statement alone,
+// but an error ends the whole transaction.
+const SETTLE = `UPDATE OR FAIL jobs SET
     state = CASE WHEN ${STOPPED} THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
     due = CASE WHEN ${STOPPED} THEN ?3 ELSE s.value ->> 4 END, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), errors = ${HISTORY}, attempt = attempt - (s.value ->> 7),
     pushed_back = CASE WHEN s.value ->> 7 = 0 THEN 0 WHEN s.value ->> 3 = ${STATE.scheduled} THEN 1 ELSE pushed_back + 1 END,
@@ -45,7 +46,7 @@ const SETTLE = `UPDATE jobs SET
   RETURNING seq, attempt, state, permits, lane, priority, expires, flow`
 
 // The same for runs that completed alike: without a join it costs half as much.
-const COMPLETE = `UPDATE jobs SET state = ${STATE.completed}, due = ?2, result = ?3, pushed_back = 0, finished = ?1, since = ?1, worker = NULL
+const COMPLETE = `UPDATE OR FAIL jobs SET state = ${STATE.completed}, due = ?2, result = ?3, pushed_back = 0, finished = ?1, since = ?1, worker = NULL
   WHERE seq IN (SELECT value FROM json_each(?4)) AND state = ${STATE.active} AND worker = ?5 AND attempt = ?6 AND (?7 IS NULL OR started = ?7) AND (?8 IS NULL OR moves = ?8)
   RETURNING seq, permits, flow`
 /** Fewer alike are written with the others. */
