@@ -1,5 +1,8 @@
 import { SluiceError } from '../base/errors.ts'
 
+/** The characters of a name that a message quotes. */
+const LONGEST_SHOWN = 60
+
 /** The optional parts of a refusal. */
 export interface RefusalDetails {
   readonly retryable?: boolean
@@ -104,7 +107,8 @@ export function refusalOf(error: unknown): Refusal {
 
 /** Makes the refusal of something that does not exist. */
 export function notFound(kind: string, id: string): Refusal {
-  return new Refusal(404, 'not_found', `The ${kind} ${id} does not exist.`, {
+  const shown = id.length > LONGEST_SHOWN ? `${id.slice(0, LONGEST_SHOWN)}…` : id
+  return new Refusal(404, 'not_found', `The ${kind} ${shown} does not exist.`, {
     details: { resource_type: kind, resource_id: id },
   })
 }

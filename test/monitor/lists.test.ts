@@ -20,6 +20,19 @@ const review = graph('review', input<{ pr: number }>())
   .output(({ post }) => post)
 
 describe.each(KINDS)('on $name', (kind) => {
+  test('a refusal quotes the start of a long name', async () => {
+    const m = await MonitorHarness.open({ store: kind.create() })
+    for (const [list, thing] of [
+      ['queues', 'queue'],
+      ['limits', 'limit'],
+      ['schedules', 'schedule'],
+    ])
+      expect(await m.send('GET', `/${list}/${'x'.repeat(1000)}`)).toMatchObject({
+        status: 404,
+        body: { error: { message: `The ${thing} ${'x'.repeat(60)}… does not exist.` } },
+      })
+  })
+
   test('a worker has its slots and the jobs that it runs', async () => {
     const m = await MonitorHarness.open({
       store: kind.create(),

@@ -14,7 +14,7 @@ const COLUMNS: readonly Column<Limit>[] = [
   {
     id: 'name',
     head: 'Limit',
-    className: 'min-w-44',
+    className: 'min-w-32 sm:min-w-44',
     cell: (limit) => (
       <span className="grid leading-tight">
         <span className="flex min-w-0 items-center gap-1.5">
@@ -34,7 +34,7 @@ const COLUMNS: readonly Column<Limit>[] = [
   {
     id: 'used',
     head: 'Budget used now',
-    className: 'w-56',
+    className: 'w-24 sm:w-56',
     cell: (limit) =>
       limit.bucket ? (
         <Used bucket={limit.bucket} name={limit.name} />
@@ -57,7 +57,13 @@ const COLUMNS: readonly Column<Limit>[] = [
     right: true,
     cell: (limit) => <span className={limit.waiting > 0 ? 'font-medium' : 'text-faint'}>{count(limit.waiting)}</span>,
   },
-  { id: 'next', head: 'Next start', right: true, cell: (limit) => <CountDown at={limit.nextStart} /> },
+  {
+    id: 'next',
+    head: 'Next start',
+    right: true,
+    className: 'max-sm:hidden',
+    cell: (limit) => <CountDown at={limit.nextStart} />,
+  },
   {
     id: 'drained',
     head: 'Drained',
