@@ -16,6 +16,7 @@ import type { FlowEngine } from './define/flow-entry.ts'
 import { flowEngineOf } from './run/flow-engine.ts'
 import { FlowStarter } from './run/start-flows.ts'
 import { bindWorkflow, definitionsOf } from './define/workflow.ts'
+import { checkFailModes } from './define/budgets.ts'
 import { registryOf } from './define/registry.ts'
 import { FlowsApi } from './api/flows.ts'
 import { forecastLimit, type LiveForecastOptions } from './api/forecast.ts'
@@ -111,6 +112,7 @@ export class Sluice {
     const { clock, logger, queueTerms } = settings
     this.#registry = registryOf(options, settings)
     this.#tasks = listTasks(options.tasks, options.workflows ?? [], this.#registry)
+    checkFailModes(settings.budgets, this.#registry)
     const queueLimits = (this.#queueLimits = new QueueLimits(settings.queues, this.#registry))
     this.#listening = this.#listeningOf(settings)
     this.#events = this.#listening.events

@@ -150,6 +150,8 @@ describe('the option budgets', () => {
     [{ shared: 5 }, 'option.invalid'],
     [{ shared: { backend: 'memory:', failmode: 'open' } }, 'option.invalid'],
     [{ shared: { backend: 'memory:', failMode: 'ajar' } }, 'option.invalid'],
+    [{ shared: { backend: 'memory:', failMode: { shered: 'open' } } }, 'limit.unknown'],
+    [{ shared: 'memory:', other: { backend: 'memory:', failMode: { shared: 'open' } } }, 'limit.unknown'],
     [{ shared: { backend: 'memory:', namespace: '' } }, 'option.invalid'],
   ])('%j is refused with %s', (budgets, code) => {
     expect(make(budgets)).toThrow(expect.objectContaining({ code }) as Error)

@@ -644,6 +644,7 @@ describe('createLimiter', () => {
     [{ maxWaiting: 0 }, 'option.invalid'],
     [{ lease: '1ms' }, 'option.invalid'],
     [{ failMode: 'ajar' }, 'option.invalid'],
+    [{ failMode: { crn: 'open' } }, 'limit.unknown'],
     [{ namespace: '' }, 'option.invalid'],
     [{ prefix: 'x' }, 'option.invalid'],
   ])('refuses %j', (options, code) => {

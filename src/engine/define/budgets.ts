@@ -5,7 +5,7 @@ import { checkOptions, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import { isAddress, refuseAddress } from '../../limiter/contract/address.ts'
 import type { LimitBackend } from '../../limiter/contract/limiter.ts'
-import { checkBackend, type FailMode, failModeOf } from '../../limiter/client/options.ts'
+import { checkBackend, type FailMode, type FailModes, failModeOf } from '../../limiter/client/options.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 
 /** A backend of budgets, with options. */
@@ -28,7 +28,7 @@ export interface BudgetOptions {
 export interface BudgetSettings {
   readonly backend: string | LimitBackend
   readonly namespace: string
-  readonly failMode: (limit: string) => FailMode
+  readonly failMode: FailModes
 }
 
 const NAMES = ['backend', 'namespace', 'failMode']
@@ -79,6 +79,21 @@ export function checkBudget(limit: string, { backend }: LimitPolicy, backends: R
     'budget.unknown',
     `The limit ${limit} keeps its budgets at the backend ${JSON.stringify(backend)}, which this engine does not have. ${remedy}`,
   )
+}
+
+/** Refuses a fail mode of a limit that its backend does not keep. @throws {SluiceError} `limit.unknown` */
+export function checkFailModes(
+  budgets: ReadonlyMap<string, BudgetSettings>,
+  limits: { policy(name: string): LimitPolicy | null },
+): void {
+  for (const [budget, { failMode }] of budgets)
+    for (const name of failMode.names) {
+      if (limits.policy(name)?.backend === budget) continue
+      throw new SluiceError(
+        'limit.unknown',
+        `failMode of budgets.${budget} of new Sluice names the limit ${name}, which no task lists with that backend. Correct the name, or add the limit to limits of new Sluice.`,
+      )
+    }
 }
 
 /** Refuses limits of whole queues that a backend keeps. @throws {SluiceError} `option.invalid` */

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { Once } from '../../base/promises.ts'
 import type { Limiter } from '../../limiter/client/limiter.ts'
+import { failModeOf } from '../../limiter/client/options.ts'
 import type { Use } from '../../limiter/client/uses.ts'
 import type { LimitBackend } from '../../limiter/contract/limiter.ts'
 import { isLimitUse, useOf } from '../../policy/limits/define.ts'
@@ -88,7 +89,7 @@ export class PlainCode {
       namespace: null,
       maxWaiting: MOST_WAITING,
       leaseUs: LEASE_US,
-      failMode: () => 'closed' as const,
+      failMode: failModeOf(),
       clock: this.#clock,
     }
     return new Made(options, { isLocal: true, hasWaitLists: true, load: async () => backend })

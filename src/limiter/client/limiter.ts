@@ -12,7 +12,7 @@ import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import type { BackendLoader, BucketName, BucketUse, Granted, LimitBackend } from '../contract/limiter.ts'
 import { Access } from './access.ts'
 import { BackendWaits, type Waits } from './backend-waits.ts'
-import { bucketView, type ChangeOptions, changeOf, type LimiterBucket } from './controls.ts'
+import type { ChangeOptions, LimiterBucket } from './controls.ts'
 import { Feedback } from './feedback.ts'
 import type { AcquireOptions, Confirmed, LimiterEvents, Reservation, RunContext, RunOptions } from './calls.ts'
 import { type FetchOptions, limitedFetch } from './fetch.ts'
@@ -49,6 +49,7 @@ export class Limiter {
     const { clock, leaseUs, failMode, maxWaiting } = options
     const limits = (this.#limits = new LimiterLimits(options.adopts))
     limits.add(options.limits, 'createLimiter')
+    for (const name of failMode.names) limits.known(name, 'failMode of createLimiter')
     this.#access = new Access(load, isLocal, {
       clock,
       limits,
@@ -164,10 +165,9 @@ export class Limiter {
    * headers correct limits with `calibrate`.
    */
   fetch(options: FetchOptions): typeof fetch {
-    return limitedFetch(options, {
-      acquire: async (uses, terms) => this.#acquire(uses, terms),
-      feedback: this.#feedback,
-    })
+    const acquire = async (uses: readonly Use[], terms: AcquireOptions): Promise<GrantedStart> =>
+      this.#acquire(uses, terms)
+    return limitedFetch(options, { acquire, feedback: this.#feedback })
   }
 
   /**
@@ -281,6 +281,7 @@ export class Limiter {
     const report = await this.#call((backend) => backend.inspect(bucket))
     if (!report) throw new SluiceError('limit.unknown', `The backend does not know the limit ${bucket.limit}.`)
     const { grantedBlindly } = this.#access
+    const { bucketView } = await import('./controls.ts')
     return bucketView(bucket, report, this.#options.clock, { waiting: this.waiting, grantedBlindly })
   }
 
@@ -352,7 +353,7 @@ export class Limiter {
     change: PolicyChange | null,
     options: ChangeOptions,
   ): Promise<boolean> {
-    const request = changeOf(kind, limit, change, options, this.#options.clock)
+    const request = (await import('./controls.ts')).changeOf(kind, limit, change, options, this.#options.clock)
     const isDone = await this.#call((backend) => backend.change(request))
     this.#lines.changed(request.limit)
     return isDone
@@ -394,6 +395,4 @@ function closed(): SluiceError {
   return new SluiceError('limiter.closed', 'The limiter is closed. Create a new one.')
 }
 
-function nonce(): string {
-  return Math.floor(systemRandom.next() * 2 ** 52).toString(36)
-}
+const nonce = (): string => Math.floor(systemRandom.next() * 2 ** 52).toString(36)

@@ -44,7 +44,7 @@ export interface CheckedOptions {
   readonly namespace: string | null
   readonly maxWaiting: number
   readonly leaseUs: number
-  readonly failMode: (limit: string) => FailMode
+  readonly failMode: FailModes
   readonly clock: Clock
   /** A use defines its limit, as it does for jobs. Absent: limits are listed. */
   readonly adopts?: true
@@ -92,16 +92,24 @@ export function checkBackend(backend: unknown): void {
   checkMethods(backend, VERBS, 'The backend of a limiter')
 }
 
+/** The fail modes of limits. */
+export interface FailModes {
+  (limit: string): FailMode
+  /** The limits that are named. */
+  readonly names: readonly string[]
+}
+
 /** Reads a fail mode. @throws {SluiceError} `option.invalid` */
-export function failModeOf(given: unknown = 'closed', what = 'createLimiter'): (limit: string) => FailMode {
-  if (isFailMode(given)) return () => given
+export function failModeOf(given: unknown = 'closed', what = 'createLimiter'): FailModes {
+  if (isFailMode(given)) return Object.assign(() => given, { names: [] })
   const modes = ownNames(given) === null ? null : new Map(Object.entries(given as object))
   if (!modes || ![...modes.values()].every(isFailMode))
     throw new SluiceError(
       'option.invalid',
       `failMode of ${what} is invalid: ${show(given)}. Expected 'closed', 'open', or one of them for each limit by name.`,
     )
-  return (limit) => (modes.get(limit) as FailMode | undefined) ?? 'closed'
+  const modeOf = (limit: string): FailMode => (modes.get(limit) as FailMode | undefined) ?? 'closed'
+  return Object.assign(modeOf, { names: [...modes.keys()] })
 }
 
 function isFailMode(value: unknown): value is FailMode {

@@ -42,6 +42,16 @@ export class LimiterLimits {
     return this.#policies.get(name) ?? null
   }
 
+  /** The policy of a limit. @throws {SluiceError} `limit.unknown` */
+  known(name: string, what: string): LimitPolicy {
+    const policy = this.#policies.get(name)
+    if (policy) return policy
+    throw new SluiceError(
+      'limit.unknown',
+      `${what} names the limit ${name}, which this limiter does not define. List it in createLimiter({ limits }).`,
+    )
+  }
+
   /** The definitions of these limits; of all if no names are given. */
   definitions(names: Iterable<string> = this.#policies.keys()): LimitDefinition[] {
     return [...names].flatMap((name) => {
@@ -96,12 +106,7 @@ export class LimiterLimits {
       )
     const { limit, policy: given, key, weight } = useOf(use)
     if (!this.#adopts) refuseShare(limit, given, what)
-    const policy = this.#policies.get(limit) ?? this.#adopted(limit, given)
-    if (!policy)
-      throw new SluiceError(
-        'limit.unknown',
-        `${what} names the limit ${limit}, which this limiter does not define. List it in createLimiter({ limits }).`,
-      )
+    const policy = this.#policies.get(limit) ?? this.#adopted(limit, given) ?? this.known(limit, what)
     if (given !== policy) this.#checkSame(limit, given, what)
     if (key.kind === 'fn' || key.kind === 'path' || typeof weight === 'function')
       throw new SluiceError(
