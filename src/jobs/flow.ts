@@ -161,6 +161,8 @@ export interface FlowNews {
   readonly cancelled: readonly MovedJob[]
   /** Jobs that could not be handed the results they wait for. */
   readonly discarded: readonly (MovedJob & { readonly input: string })[]
+  /** Why a workflow flow failed by it; absent: it did not. */
+  readonly error?: JobError
 }
 
 /** Whether flows of this kind go from step to step. */

@@ -10,3 +10,9 @@ export interface JobError {
   readonly type?: string
   readonly details?: { readonly [name: string]: JsonValue }
 }
+
+/** A step that failed, and its attempt: 0 if it failed before the first one. */
+export interface FailedStep {
+  readonly step: string
+  readonly attempt: number
+}

@@ -1,7 +1,7 @@
 import type { JsonValue } from '../base/json-value.ts'
 import { beginningOf } from '../base/text.ts'
 import { asError, codeOf } from '../base/thrown.ts'
-import type { JobError } from './job-error.ts'
+import type { FailedStep, JobError } from './job-error.ts'
 
 const LONGEST_STACK = 4_000
 const LONGEST_MESSAGE = 1_000
@@ -66,4 +66,10 @@ export function errorFrom(stored: JobError): Error {
 function made({ code, message }: StoredCause, cause: Error | undefined): Error {
   const error = new Error(message, cause && { cause })
   return code === undefined ? error : Object.assign(error, { code })
+}
+
+/** The step by which a flow failed; null: no step did. @param error of the flow */
+export function failedStepOf(error: JobError | null): FailedStep | null {
+  const { step, attempt } = error?.details ?? {}
+  return typeof step === 'string' && typeof attempt === 'number' ? { step, attempt } : null
 }

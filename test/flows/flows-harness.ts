@@ -41,7 +41,8 @@ export class FlowsHarness {
   create(options: Partial<SluiceOptions>): Sluice {
     const warn = (_: object, message: string): void => {
       // Tests look at retries and discards themselves.
-      if (!/^a job was discarded|^a run failed, and its job is retried/.test(message)) this.warnings.push(message)
+      if (!/^a job was discarded|^a run failed, and its job is retried|^a step failed/.test(message))
+        this.warnings.push(message)
     }
     const engine = new Sluice({
       store: this.url,

@@ -119,7 +119,7 @@ describe.each(stores)('a graph on $name', (kind) => {
       return
     }
     expect(await failed).toMatchObject({ code: 'flow.failed' })
-    expect(String(await failed)).toMatch(/step b failed.*broken/)
+    expect(String(await failed)).toMatch(/step "b" failed in attempt 2: .*broken/)
     const record = await running.engine.flows.get(flow.id)
     expect(record).toMatchObject({ state: 'failed' })
     expect(Number(record?.finishedAt)).toBe(Number(record?.createdAt) + (how === 'fast' ? 1000 : 5000))
@@ -220,7 +220,7 @@ describe.each(stores)('a graph on $name', (kind) => {
     const failed = failureOf(await good.start())
     await running.clock.advance('3s')
     expect(running.starts.map(({ step }) => step)).toEqual(['undo f', 'undo h'])
-    expect(String(await failed)).toMatch(/step pay failed.*card/)
+    expect(String(await failed)).toMatch(/step "pay" failed in attempt 1: .*card/)
     running.starts.splice(0)
     const flow = await bad.start()
     const broken = failureOf(flow)

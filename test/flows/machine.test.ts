@@ -334,7 +334,10 @@ describe.each(STORES)('what a machine waits for on $name', (store) => {
     const flow = await join.start({ n: 0 })
     await w.clock.advance('1m')
     expect(w.of('b')).toEqual([3])
-    const failed = { ok: false, error: { code: 'handler.failed', message: 'Error: too short' } }
+    const failed = {
+      ok: false,
+      error: { code: 'handler.failed', message: 'The step "end" failed in attempt 1: Error: too short' },
+    }
     expect(await flow.result()).toEqual([{ ok: true, value: 3 }, failed, { ok: true, value: 2 }])
   })
 
@@ -540,7 +543,7 @@ describe.each(STORES)('a machine as a whole on $name', (store) => {
       ['step.retrying', 'b 2'],
       ['step.started', 'b 3'],
       ['step.failed', 'b 3'],
-      ['flow.failed', ''],
+      ['flow.failed', 'b 3'],
     ])
   })
 

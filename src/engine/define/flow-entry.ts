@@ -4,6 +4,7 @@ import type { Random } from '../../base/random.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { WorkflowRun } from '../../jobs/flow.ts'
 import type { GrantedJob, NewJob } from '../../jobs/job.ts'
+import type { FailedStep } from '../../jobs/job-error.ts'
 import type { RetryOptions, RetryPolicy } from '../../jobs/retry-policy.ts'
 import type { SettleResult } from '../../jobs/settlement.ts'
 import type { FlowMove, NewWorkflow } from '../../jobs/workflow.ts'
@@ -58,7 +59,8 @@ export interface FlowEntry {
   readonly run: WorkflowRun
   /** Aborts on a cancel, on a lost lease, and when a stop has waited long enough. */
   readonly signal: AbortSignal
-  readonly logger: Logger
+  /** A logger whose lines name the step. */
+  readonly logger: (at: FailedStep) => Logger
   /** As of a handler's context. */
   readonly charge: (limit: Limit | string, units: number) => void
   readonly observe: (response: Answer) => void

@@ -137,8 +137,15 @@ export interface SluiceEvents {
   'schedule.ended': ScheduleEvent & { readonly runs: number }
   'flow.started': FlowEvent & { readonly jobs: number }
   'flow.completed': FlowEvent
-  /** All its jobs have ended, and not all of them completed. */
-  'flow.failed': FlowEvent
+  /**
+   * All its jobs have ended, and not all of them completed. Of a workflow: `error` is why, as it was stored; `step` and
+   * `attempt` name the step that failed. Null: none did, or the flow is a plain one.
+   */
+  'flow.failed': FlowEvent & {
+    readonly step: string | null
+    readonly attempt: number | null
+    readonly error: Error | null
+  }
   'flow.cancelled': FlowEvent
   /** A flow of a workflow, a machine or a graph waits for a signal, a time, a child, or a job of its own. */
   'flow.parked': WorkflowEvent & { readonly signals: readonly string[]; readonly until: Date | null }

@@ -1,6 +1,7 @@
 import { errorFrom } from '../../jobs/stored-error.ts'
 import type { StoredChange, StoredFlowChange, StoredJobChange } from '../../store/contract/event-log.ts'
 import type { Events, SluiceEvents } from './events.ts'
+import { reportFlowEnd } from './flow-news.ts'
 
 /** The events that any process can listen to: those that follow from what is stored. */
 export interface FleetEvents extends Pick<
@@ -30,9 +31,9 @@ export function emitChange(change: StoredChange, events: Events<FleetEvents>): v
   else emitJob(change, events)
 }
 
-function emitFlow({ id, kind, name, was, state, jobs }: StoredFlowChange, events: Events<FleetEvents>): void {
+function emitFlow({ id, kind, name, was, state, jobs, error }: StoredFlowChange, events: Events<FleetEvents>): void {
   if (was === null) events.emit('flow.started', { id, kind, name, jobs })
-  else if (state !== 'running') events.emit(`flow.${state}`, { id, kind, name })
+  else if (state !== 'running') reportFlowEnd({ id, kind, name }, state, error, events)
 }
 
 function emitJob(change: StoredJobChange, events: Events<FleetEvents>): void {

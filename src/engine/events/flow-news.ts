@@ -1,5 +1,7 @@
 import { SluiceError } from '../../base/errors.ts'
-import type { FlowNews } from '../../jobs/flow.ts'
+import type { FlowNews, FlowState } from '../../jobs/flow.ts'
+import type { JobError } from '../../jobs/job-error.ts'
+import { errorFrom, failedStepOf } from '../../jobs/stored-error.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { FlowThen } from '../../jobs/workflow.ts'
@@ -18,7 +20,19 @@ export function reportFlow(news: FlowNews, events: Events, ended: (id: string) =
     events.emit('job.discarded', { ...job, attempt: 0, error: resultsTooLarge(job.id) })
     ended(job.id)
   }
-  if (news.ended !== null) events.emit(`flow.${news.ended}`, { id, kind, name })
+  if (news.ended !== null) reportFlowEnd({ id, kind, name }, news.ended, news.error ?? null, events)
+}
+
+/** Reports the end of a flow. @param error why a workflow flow failed */
+export function reportFlowEnd(
+  about: Pick<FlowNews, 'id' | 'kind' | 'name'>,
+  state: Exclude<FlowState, 'running'>,
+  error: JobError | null,
+  events: Pick<Events, 'emit'>,
+): void {
+  if (state !== 'failed') return events.emit(`flow.${state}`, about)
+  const { step, attempt } = failedStepOf(error) ?? { step: null, attempt: null }
+  events.emit('flow.failed', { ...about, step, attempt, error: error && errorFrom(error) })
 }
 
 /** The reason why a job of a flow was discarded when it became available. */

@@ -5,7 +5,7 @@ import type { Context } from '../define/task.ts'
 import { snoozeFor } from '../define/snooze.ts'
 import type { Events } from '../events/events.ts'
 import type { Feedback } from './feedback.ts'
-import { logged, runLogger } from './job-logger.ts'
+import { loggedRun, runLogger } from './job-logger.ts'
 import type { KeptNotes } from './kept-notes.ts'
 import { about } from './report.ts'
 
@@ -62,7 +62,7 @@ export class HandlerContext implements Context<unknown> {
   /** Created on first use, too. */
   get logger(): Logger {
     const { handlerLogger, notes } = this.#shared
-    return (this.#logger ??= notes.logger(runLogger(handlerLogger, logged(this.#granted)), this.#granted))
+    return (this.#logger ??= notes.logger(runLogger(handlerLogger, loggedRun(this.#granted)), this.#granted))
   }
 }
 

@@ -18,7 +18,7 @@ import { resultsTooLarge, reportFlow, reportParked } from '../events/flow-news.t
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { ServedQueues } from '../define/served-queues.ts'
 import type { Outcome } from './settle.ts'
-import { logged } from './job-logger.ts'
+import { logged, loggedRun } from './job-logger.ts'
 import type { Results } from './results.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Figures } from '../events/figures.ts'
@@ -102,7 +102,7 @@ export class Reporter {
       return this.#options.results.completed(job.id, text)
     }
     if (settlement.kind === 'snooze' || settlement.kind === 'push-back')
-      logger.debug({ ...logged(job), by: settlement.kind, state }, 'a run was deferred')
+      logger.debug({ ...loggedRun(job), by: settlement.kind, state }, 'a run was deferred')
     if (settlement.kind === 'snooze' && state === 'scheduled') {
       if (!events.heard('job.snoozed')) return
       return events.emit('job.snoozed', { ...about(job), until: this.#afterUs(settlement.delayUs, settled.atUs) })
@@ -128,12 +128,11 @@ export class Reporter {
     if (!error) return
     if (settlement.kind === 'retry') {
       const delayMs = settlement.delayUs / 1000
-      logger.warn({ ...logged(job), err: error, delayMs }, 'a run failed, and its job is retried')
-      events.emit('job.retrying', { ...about(job), error, delayMs })
       const { step } = outcome
-      const { id, attempt, flow } = job
-      if (step !== undefined)
-        events.emit('step.retrying', { id: flow?.id ?? id, workflow: job.task, step, attempt, error, delayMs })
+      logger.warn({ ...loggedRun(job, step), err: error, delayMs }, 'a run failed, and its job is retried')
+      events.emit('job.retrying', { ...about(job), error, delayMs })
+      if (step)
+        events.emit('step.retrying', { id: job.flow?.id ?? job.id, workflow: job.task, ...step, error, delayMs })
       this.#call(
         task?.onRetry &&
           (() => task.onRetry?.(error, { id: job.id, input: input as never, attempt: job.attempt, delayMs })),
@@ -142,7 +141,7 @@ export class Reporter {
       )
       return
     }
-    this.#discarded(job, error)
+    this.#discarded(job, error, { fields: loggedRun(job, outcome.step) })
     this.#call(task?.onError && (() => task.onError?.(error, { id: job.id, input: input as never })), job, 'onError')
     this.#ended(job.id)
   }
@@ -152,7 +151,7 @@ export class Reporter {
     const { store } = this.#options
     const { error = null } = (await store.get(job.id).catch(() => null)) ?? {}
     const { code = 'flow.invalid', message = `The store refused a move of the job ${job.id}.` } = error ?? {}
-    this.#discarded(job, new SluiceError(code as ErrorCode, message))
+    this.#discarded(job, new SluiceError(code as ErrorCode, message), { fields: loggedRun(job) })
     this.#ended(job.id)
   }
 
@@ -161,16 +160,20 @@ export class Reporter {
     figures.end(job, isFailed, Math.max(0, store.nowUs() - job.startedUs) / 1000)
   }
 
-  #discarded(job: Parameters<typeof about>[0], error: Error, message = 'a job was discarded'): void {
+  #discarded(
+    job: Parameters<typeof about>[0],
+    error: Error,
+    { message = 'a job was discarded', fields = logged(job) }: { message?: string | undefined; fields?: object } = {},
+  ): void {
     const { events, figures, logger } = this.#options
     figures.discard(job)
-    logger.error({ ...logged(job), err: error }, message)
+    logger.error({ ...fields, err: error }, message)
     events.emit('job.discarded', { ...about(job), error })
   }
 
   #lost(job: GrantedJob): void {
     const { logger, events } = this.#options
-    logger.warn(logged(job), 'the lease of this run ended before it settled, so its result was refused')
+    logger.warn(loggedRun(job), 'the lease of this run ended before it settled, so its result was refused')
     events.emit('job.lease_lost', about(job))
     // Another process may have ended the job meanwhile.
     this.#ended(job.id)
@@ -246,16 +249,17 @@ export class Reporter {
   recovered(jobs: readonly Recovered[]): void {
     const { events, logger } = this.#options
     for (const job of jobs) {
-      const { state } = job
-      logger.warn({ ...logged(job), state }, 'a run was lost with its worker or its lease')
+      const { state, step } = job
+      const fields = { ...logged(job), ...(step !== null && { step }) }
+      logger.warn({ ...fields, state }, 'a run was lost with its worker or its lease')
       events.emit('job.recovered', { ...about(job), state })
       if (state === 'available') continue
       const error = new SluiceError(
         'lease.lost',
-        `The worker of job ${job.id} died or stopped extending its lease, and this was its last attempt.`,
+        `The worker of job ${job.id} died or stopped extending its lease${step === null ? '' : ` in the step ${step}`}, and this was its last attempt.`,
       )
       if (state === 'discarded') {
-        this.#discarded(job, error)
+        this.#discarded(job, error, { fields })
         this.#onError(job, error)
       }
       this.#ended(job.id)
@@ -289,7 +293,7 @@ export class Reporter {
           : new RateLimitRejected(job.limit, job.key, expectedStart, this.#options.limits.policy(job.limit))
     if (job.reason === 'dropped' || job.reason === 'late')
       events.emit('rate_limit.dropped', { limit: job.limit, key: job.key, id: job.id, task: job.task, expectedStart })
-    this.#discarded(job, error, job.reason === 'unreadable' ? error.message : undefined)
+    this.#discarded(job, error, job.reason === 'unreadable' ? { message: error.message } : {})
     this.#onError(job, error)
     this.#ended(job.id)
   }

@@ -7,7 +7,7 @@ import { beginningOf } from '../../base/text.ts'
 import { asError, codeOf } from '../../base/thrown.ts'
 import type { Trouble } from '../../base/trouble.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
-import type { JobError } from '../../jobs/job-error.ts'
+import type { FailedStep, JobError } from '../../jobs/job-error.ts'
 import { failureDetails } from '../../jobs/stored-error.ts'
 import type { Settlement, SettleResult } from '../../jobs/settlement.ts'
 import { NonRetryable } from '../../jobs/handler-errors.ts'
@@ -40,8 +40,8 @@ export interface OutcomeContext {
 export interface Outcome {
   readonly settlement: Settlement
   readonly error: Error | null
-  /** The step of a flow that failed, for events; absent: none did. */
-  readonly step?: string
+  /** The step of a flow that failed, for events and the log; absent: none did. */
+  readonly step?: FailedStep
 }
 
 /** A bucket to close, and for how long. */

@@ -38,7 +38,10 @@ export async function beginStep(run: RunContext, name: string): Promise<void> {
   } catch (error) {
     if (error instanceof Aborted || isStoreTrouble(error)) throw error
     if (error instanceof CodeMissing) waitForCode(run, name)
-    else progress.fail(name, storedError(asError(error)))
+    else {
+      run.entry.tell({ kind: 'failed', step: name, attempt: 0, error: asError(error) })
+      progress.fail(name, storedError(asError(error)))
+    }
   }
 }
 

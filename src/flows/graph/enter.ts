@@ -4,6 +4,7 @@ import { asError } from '../../base/thrown.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
 import { storedError } from '../../engine/run/settle.ts'
 import type { JobError } from '../../jobs/job-error.ts'
+import { errorFrom } from '../../jobs/stored-error.ts'
 import { type FlowThen, HOLD_STEP } from '../../jobs/workflow.ts'
 import { plainArrival } from '../shared/arrivals.ts'
 import { StepFailed } from '../shared/failures.ts'
@@ -47,8 +48,7 @@ export async function enterGraph(model: GraphModel, entry: FlowEntry): Promise<F
     keepPermits: entry.run.step === HOLD_STEP,
     then,
   })
-  const failure = then.kind === 'end' && then.error !== null ? progress.failure : null
-  return { kind: 'moved', move, error: failure?.error ? new StepFailed(failure.name, failure.error) : errorOf(then) }
+  return { kind: 'moved', move, error: then.kind === 'end' && then.error !== null ? errorFrom(then.error) : null }
 }
 
 /** Begins what may begin, also what may begin because of that. */
@@ -66,10 +66,6 @@ async function beginReady(run: RunContext, isOver: () => boolean): Promise<void>
       if (run.ended) return
     }
   }
-}
-
-function errorOf(then: FlowThen): Error | null {
-  return then.kind === 'end' && then.error !== null ? new StepFailed('output', then.error) : null
 }
 
 /** A step that is a flow for each item ends with the last of them. */
@@ -133,7 +129,7 @@ async function ended(run: RunContext): Promise<FlowThen> {
     const undone = await undoNext(run)
     if (undone.kind === 'going on') return parked(run)
     for (const name of Object.keys(form.steps)) if (progress.standing(name) === 'stopped') progress.stop(name)
-    return endOf(null, failed(failure.name, failure.error, undone))
+    return endOf(null, failed(new StepFailed({ step: failure.name, attempt: failure.attempt }, failure.error), undone))
   }
   try {
     return endOf(await outputOf(run), null)
@@ -144,13 +140,12 @@ async function ended(run: RunContext): Promise<FlowThen> {
   }
 }
 
-function failed(step: string, error: JobError, undone: Undoing): JobError {
+function failed(failure: StepFailed, undone: Undoing): JobError {
+  const error = failure.toFlowError()
   return {
     ...error,
-    message: `The step ${step} failed: ${error.message}`,
     details: {
       ...error.details,
-      step,
       ...(undone.kind === 'done' && { undone: true }),
       ...(undone.kind === 'failed' && { undone: false, undo_failed: undone.step }),
     },

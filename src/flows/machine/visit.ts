@@ -1,6 +1,7 @@
 import type { StepRecord } from '../../jobs/flow-memory.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
-import { flowError } from '../shared/failures.ts'
+import { storedError } from '../../engine/run/settle.ts'
+import { StepFailed } from '../shared/failures.ts'
 import { endOf, moveOf, recordOf, startOf } from '../shared/records.ts'
 import type { homeOf } from '../shared/start.ts'
 import type { MachineCode } from './code.ts'
@@ -18,10 +19,12 @@ export interface Visit {
 
 /** Fails the flow at once. */
 export function failed(visit: Visit, error: Error, consumed: readonly number[]): FlowEnd {
-  const { entry, name } = visit
-  entry.tell({ kind: 'failed', step: name, attempt: entry.job.attempt, error })
-  const steps = [ended(visit, 'failed', flowError(error))]
-  return { kind: 'moved', move: moveOf({ steps, consumed, then: endOf(null, flowError(error)) }), error }
+  const { entry, name: step } = visit
+  const { attempt } = entry.job
+  entry.tell({ kind: 'failed', step, attempt, error })
+  const stored = storedError(error)
+  const then = endOf(null, new StepFailed({ step, attempt }, stored).toFlowError())
+  return { kind: 'moved', move: moveOf({ steps: [ended(visit, 'failed', stored)], consumed, then }), error }
 }
 
 /** The record of a step that has ended. */

@@ -82,6 +82,7 @@ function runCode(entry: FlowEntry, run: StepRun, code: (context: StepContext) =>
 }
 
 function contextOf(entry: FlowEntry, run: StepRun, aborts: Aborts): StepContext {
+  let logger: Logger | null = null
   return {
     key: stepKey(entry.flow, run.generation, run.step),
     flow: { id: entry.flow, key: run.flowKey },
@@ -90,7 +91,9 @@ function contextOf(entry: FlowEntry, run: StepRun, aborts: Aborts): StepContext 
     get signal(): AbortSignal {
       return aborts.signal
     },
-    logger: entry.logger,
+    get logger(): Logger {
+      return (logger ??= entry.logger({ step: run.step, attempt: run.attempt }))
+    },
     charge: entry.charge,
     observe: entry.observe,
   }

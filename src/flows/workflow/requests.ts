@@ -78,9 +78,9 @@ function observed<A extends never[]>(request: (...given: A) => Promise<unknown>)
 }
 
 /** The value of a step that has ended. @throws {StepFailed} */
-function resultOf({ error, name, result, state }: StepRecord): unknown {
+function resultOf({ attempt, error, name, result, state }: StepRecord): unknown {
   if (state === 'done') return valueOf(result)
-  throw new StepFailed(name, error ?? { code: 'flow.stopped', message: 'It was cancelled.' })
+  throw new StepFailed({ step: name, attempt }, error ?? { code: 'flow.stopped', message: 'It was cancelled.' })
 }
 
 async function stepWant(

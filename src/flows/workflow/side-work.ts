@@ -81,13 +81,16 @@ async function draftsOf(
 /** The results of a map in the order of its items, or with `collect` how each ended. @throws {StepFailed} */
 export function mapped(record: StepRecord, options: { readonly onFailure?: unknown } | null): unknown {
   const onFailure = options?.onFailure
-  const { error, name, result, state } = record
+  const { attempt, error, name, result, state } = record
   const items = (valueOf(result) ?? []) as readonly unknown[]
   if (state === 'done' && !error) return onFailure === 'collect' ? items.map((value) => ({ ok: true, value })) : items
   const failed = failuresOf(record)
   if (onFailure !== 'collect' || failed.size === 0) {
     const [first] = failed.values()
-    throw new StepFailed(name, first ?? error ?? { code: 'flow.stopped', message: 'It was cancelled.' })
+    throw new StepFailed(
+      { step: name, attempt },
+      first ?? error ?? { code: 'flow.stopped', message: 'It was cancelled.' },
+    )
   }
   return items.map((value, i): Settled<unknown> => {
     const failure = failed.get(i)

@@ -3,6 +3,7 @@ import type { FlowInspection } from '../../engine/api/flows.ts'
 import type { JobExplanation } from '../../engine/api/job-explanation.ts'
 import type { FlowOwner } from '../../jobs/flow.ts'
 import type { JobError } from '../../jobs/job-error.ts'
+import { failedStepOf } from '../../jobs/stored-error.ts'
 import { explanationJson, ownWords } from '../ojs/explain-job.ts'
 import { splitName } from '../tenant.ts'
 import { ownKey } from './owner.ts'
@@ -18,7 +19,7 @@ export function flowJson(flow: FlowView, owner: FlowOwner): Record<string, unkno
     state,
     created_at: createdAt.toISOString(),
     finished_at: time(finishedAt),
-    error: errorJson(error),
+    error: error && { ...errorJson(error), ...failedStepOf(error) },
     parent,
     meta,
   }

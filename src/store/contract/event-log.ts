@@ -64,4 +64,6 @@ export interface StoredFlowChange {
   readonly was: FlowState | null
   readonly state: FlowState
   readonly jobs: number
+  /** Why a workflow flow failed. */
+  readonly error: JobError | null
 }

@@ -383,6 +383,8 @@ export interface Recovered {
   readonly input: string
   readonly attempt: number
   readonly state: JobState
+  /** The step of a workflow flow that was lost; null: none. */
+  readonly step: string | null
   /** Set: the job ended, and that changed its flow. */
   readonly flow?: FlowNews
 }

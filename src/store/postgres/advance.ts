@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { FlowKind, FlowNews, FlowState, MovedJob } from '../../jobs/flow.ts'
+import { errorOf } from '../shared/set-aside.ts'
 import { flowStateName } from '../shared/stored-flows.ts'
 import type { Context } from './context.ts'
 
@@ -13,6 +14,7 @@ type NewsRow = readonly [
   activated: readonly Moved[] | null,
   cancelled: readonly Moved[] | null,
   discarded: readonly (readonly [...Moved, input: string])[] | null,
+  error?: string | null,
 ]
 
 /**
@@ -48,7 +50,7 @@ function moved([id, task, queue]: readonly [id: string, task: string, queue: str
   return { id, task, queue }
 }
 
-function toNews([, id, kind, name, ended, activated, cancelled, discarded]: NewsRow): FlowNews {
+function toNews([, id, kind, name, ended, activated, cancelled, discarded, error = null]: NewsRow): FlowNews {
   return {
     id,
     kind,
@@ -57,5 +59,6 @@ function toNews([, id, kind, name, ended, activated, cancelled, discarded]: News
     activated: (activated ?? []).map(moved),
     cancelled: (cancelled ?? []).map(moved),
     discarded: (discarded ?? []).map((row) => ({ ...moved(row), input: row[3] })),
+    ...(error !== null && { error: errorOf(error) }),
   }
 }

@@ -5,6 +5,7 @@ import type { SettleResult } from '../../jobs/settlement.ts'
 import { DEADLINE_STEP } from '../../jobs/workflow.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
 import { column, columns } from '../shared/columns.ts'
+import { errorOf } from '../shared/set-aside.ts'
 import { STATE } from '../shared/state.ts'
 import { flowStateName, storedFlowState } from '../shared/stored-flows.ts'
 
@@ -14,6 +15,7 @@ const ENDED = columns({
   kind: column<FlowKind>('f.kind'),
   name: column<string | null>('f.name'),
   state: column<number>('f.state'),
+  error: column<string | null>('f.error'),
 })
 // Another process that applies an end holds its note until its transaction is over.
 const AFTER_OTHERS = 'SELECT 1 FROM sluice.flow_ends WHERE seq = ANY ($1::bigint[]) FOR SHARE'
@@ -57,9 +59,10 @@ async function endedBy(db: Statements, seqs: readonly number[]): Promise<Map<num
   await db.all(AFTER_OTHERS, seqs)
   const rows = (await db.all<readonly unknown[]>(FLOWS, seqs)).map((row) => ENDED.read(row))
   return new Map(
-    rows.map(({ job, id, kind, name, state }): [number, FlowNews] => {
+    rows.map(({ job, id, kind, name, state, error }): [number, FlowNews] => {
       const ended = flowStateName(state) as Exclude<FlowNews['ended'], null>
-      return [job, { id, kind, name, ended, activated: [], cancelled: [], discarded: [] }]
+      const news = { id, kind, name, ended, activated: [], cancelled: [], discarded: [] }
+      return [job, { ...news, ...(error !== null && { error: errorOf(error) }) }]
     }),
   )
 }

@@ -12,7 +12,7 @@ import { accessOf } from './shared-sql.ts'
 const RECOVERED = columns({
   ...texts('r_id', 'r_task', 'r_queue', 'r_input'),
   ...numbers('r_attempt', 'r_state', 'r_seq'),
-  ...textsOrNull('r_flows'),
+  ...textsOrNull('r_flows', 'r_step'),
 })
 
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
@@ -30,7 +30,7 @@ export async function recover(context: Context, db: Statements): Promise<Recover
   return rows.map((row) => {
     const flow = flows.get(row.r_seq)
     const job = { id: row.r_id, task: row.r_task, queue: row.r_queue, input: row.r_input, attempt: row.r_attempt }
-    return { ...job, state: stateName(row.r_state), ...(flow && { flow }) }
+    return { ...job, state: stateName(row.r_state), step: row.r_step, ...(flow && { flow }) }
   })
 }
 

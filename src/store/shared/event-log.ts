@@ -126,6 +126,7 @@ function changeOf(fields: RowOf<typeof CHANGE>, queueName: Access['queueName']):
       was: was === null ? null : (FLOW_STATES[was] as FlowState),
       state: FLOW_STATES[state] as FlowState,
       jobs: fields.jobs ?? 0,
+      error: error === null ? null : errorOf(error),
     }
   return {
     of: 'job',

@@ -8,8 +8,9 @@ const FAILED = 'NEW.errors IS NOT OLD.errors'
 const JOB =
   'INSERT INTO events (item, name, queue, state, created, since, started, due, was, ready, attempt, failed, error)'
 const NEW_JOB = 'NEW.id, NEW.task, NEW.queue, NEW.state, NEW.created, NEW.since, NEW.started, NEW.due'
-const FLOW = 'INSERT INTO events (item, name, kind, was, state, jobs, created)'
-const newFlow = (was: string): string => `NEW.id, NEW.name, NEW.kind, ${was}, NEW.state, NEW.total, NEW.created`
+const FLOW = 'INSERT INTO events (item, name, kind, was, state, jobs, created, error)'
+const newFlow = (was: string): string =>
+  `NEW.id, NEW.name, NEW.kind, ${was}, NEW.state, NEW.total, NEW.created, NEW.error`
 
 /** The triggers that write changes, by name. */
 const TRIGGERS: Readonly<Record<string, string>> = {

@@ -13,11 +13,14 @@ import { expireWorkers } from '../shared/workers.ts'
 import { accessOf } from './shared-sql.ts'
 import { dropViewsOfTheGone } from './views.ts'
 
+// A machine marks steps that it has waited for.
+const STEP = `CASE (SELECT f.kind FROM flows f WHERE f.seq = jobs.flow) WHEN 'machine' THEN rtrim(step, '*') ELSE step END`
 const RECOVERED = columns({
   ...numbers('seq', 'queue', 'state', 'attempt', 'lane', 'priority'),
   ...texts('id', 'task', 'input'),
   ...numbersOrNull('expires', 'flow'),
   permits: column<string | null>(),
+  step: column<string | null>(STEP),
 })
 
 const AT_ONCE = 1000
@@ -25,8 +28,9 @@ const AT_ONCE = 1000
 const LEASE_OVER = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due <= ? ORDER BY due LIMIT ${AT_ONCE}`
 const OF_THE_DEAD = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due > ? AND worker IN (SELECT value FROM json_each(?)) LIMIT ${AT_ONCE}`
 // The error of a flow tells in which step it was lost.
-const OF_STEP = `CASE WHEN step IS NULL THEN ?4
-  ELSE replace(?4, ' its lease.', ' its lease in the step ' || substr(json_quote(step), 2, length(json_quote(step)) - 2) || '.') END`
+const OF_STEP = `CASE WHEN step IS NULL THEN ?4 ELSE json_set(?4,
+    '$.message', replace(?4 ->> '$.message', ' its lease.', ' its lease in the step ' || ${STEP} || '.'),
+    '$.details', json_object('step', ${STEP}, 'attempt', attempt)) END`
 const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} WHEN attempt >= max_attempts THEN ${STATE.discarded} ELSE ${STATE.available} END,
     due = CASE WHEN cancelling THEN ?2 WHEN attempt >= max_attempts THEN ?3 END,
@@ -49,7 +53,7 @@ function takeBack(context: Context, job: number, instant: Instant): Recovered {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
   const row = context.db.get(RECOVER, nowUs, nowUs + cancelledUs, nowUs + discardedUs, LOST, job)
-  const { seq, id, task, queue, input, state, attempt, permits, lane, priority, expires, flow } = RECOVERED.read(
+  const { seq, id, task, queue, input, state, attempt, permits, lane, priority, expires, flow, step } = RECOVERED.read(
     row as readonly unknown[],
   )
   if (permits !== null) returnPermits(context, permits, nowUs)
@@ -62,6 +66,7 @@ function takeBack(context: Context, job: number, instant: Instant): Recovered {
     input,
     attempt,
     state: stateName(state),
+    step,
     ...(news && { flow: news }),
   }
 }

@@ -95,7 +95,7 @@ export function eventLog(backend: StoreBackend): void {
     await w.start()
     await w.complete('b')
     const { changes } = await reader.read()
-    const about = { of: 'flow', id, kind: 'chain', name: null, jobs: 2 }
+    const about = { of: 'flow', id, kind: 'chain', name: null, jobs: 2, error: null }
     expect(changes.filter((each) => each.of === 'flow')).toEqual([
       { ...about, was: null, state: 'running' },
       { ...about, was: 'running', state: 'completed' },

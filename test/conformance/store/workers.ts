@@ -153,7 +153,7 @@ function recovery(backend: StoreBackend): void {
     expect(await w.start()).toEqual([])
     w.at(1000)
     expect(await w.store.recover()).toEqual([
-      { id: w.id('a1'), task: 'a1', queue: 'q', input: '"in"', attempt: 1, state: 'available' },
+      { id: w.id('a1'), task: 'a1', queue: 'q', input: '"in"', attempt: 1, state: 'available', step: null },
     ])
     expect(await w.bucket('c')).toMatchObject({ active: 0 })
     expect(await w.start()).toEqual(['a1'])

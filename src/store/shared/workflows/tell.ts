@@ -3,6 +3,7 @@ import type { JobEnd } from '../../../jobs/job-state.ts'
 import { DEADLINE_STEP } from '../../../jobs/workflow.ts'
 import { columns, numbers, numbersOrNull, type RowOf, texts, textsOrNull } from '../columns.ts'
 import type { Reading } from '../reading.ts'
+import { errorOf } from '../set-aside.ts'
 import { type FlowAccess, all, now, run } from '../sql.ts'
 import { STATE, stateName } from '../state.ts'
 import { closeOpenSteps, type Ending } from './close-steps.ts'
@@ -151,5 +152,6 @@ function* endingsOfChildren(access: FlowAccess, flows: FlowRows, ended: readonly
 
 function newsOf({ flow, end, cancelled }: EndedFlow): FlowNews {
   const { id, kind, name } = flow
-  return { id, kind, name, ended: end.state, activated: [], cancelled, discarded: [] }
+  const error = end.state === 'failed' && end.error !== null ? { error: errorOf(end.error) } : {}
+  return { id, kind, name, ended: end.state, activated: [], cancelled, discarded: [], ...error }
 }

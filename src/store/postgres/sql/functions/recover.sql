@@ -1,8 +1,18 @@
+-- The name of a job's step. A machine marks steps that it has waited for.
+CREATE OR REPLACE FUNCTION sluice.step_name(p_flow bigint, p_step text) RETURNS text
+LANGUAGE sql STABLE AS $f$
+  SELECT CASE
+    WHEN (SELECT f.kind FROM sluice.flows f WHERE f.seq = p_flow) = 'machine'
+      THEN rtrim(p_step, '*')
+    ELSE p_step
+  END
+$f$;
+
 -- Takes back the jobs whose lease ran out, and those of dead workers.
 CREATE OR REPLACE FUNCTION sluice.recover(p_dead bigint[], p_retention bigint[], p_error text)
 RETURNS TABLE (
   r_id uuid, r_task text, r_queue text, r_input text, r_attempt int, r_state int, r_seq bigint,
-  r_flows text
+  r_flows text, r_step text
 ) LANGUAGE plpgsql
 {{by_index}} AS $f$
 DECLARE
@@ -39,10 +49,17 @@ BEGIN
         WHEN j.attempt < j.max_attempts OR j.cancelling THEN j.error
         WHEN j.step IS NULL THEN p_error
         -- The error of a flow tells in which step it was lost.
-        ELSE replace(
-          p_error, ' its lease.',
-          ' its lease in the step ' || left(substr(to_json(j.step)::text, 2), -1) || '.'
-        )
+        ELSE (
+          p_error::jsonb || jsonb_build_object(
+            'message', replace(
+              p_error::jsonb ->> 'message', ' its lease.',
+              ' its lease in the step ' || sluice.step_name(j.flow, j.step) || '.'
+            ),
+            'details', jsonb_build_object(
+              'step', sluice.step_name(j.flow, j.step), 'attempt', j.attempt
+            )
+          )
+        )::text
       END,
       errors = CASE
         WHEN j.cancelling THEN j.errors
@@ -64,6 +81,7 @@ BEGIN
   IF v_ended IS NOT NULL THEN v_flows := sluice.advance(v_ended, p_retention); END IF;
   RETURN QUERY
   SELECT j.id, j.task, j.queue, j.input, j.attempt, j.state::int, j.seq,
-    CASE row_number() OVER (ORDER BY j.seq) WHEN 1 THEN v_flows END
+    CASE row_number() OVER (ORDER BY j.seq) WHEN 1 THEN v_flows END,
+    sluice.step_name(j.flow, j.step)
   FROM sluice.jobs j WHERE j.seq = ANY (v_lost) ORDER BY j.seq;
 END $f$;

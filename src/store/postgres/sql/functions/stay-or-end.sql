@@ -151,10 +151,10 @@ BEGIN
         END
       ]
     FROM alone a WHERE f.seq = a.flow
-    RETURNING a.seq, f.id, f.kind, f.name, f.state
+    RETURNING a.seq, f.id, f.kind, f.name, f.state, f.error
   )
   SELECT array_agg(e.seq),
-    json_agg(json_build_array(e.seq, e.id, e.kind, e.name, e.state, NULL, NULL, NULL))
+    json_agg(json_build_array(e.seq, e.id, e.kind, e.name, e.state, NULL, NULL, NULL, e.error))
   INTO v_ended, r_news FROM ended e;
   r_left := CASE
     WHEN v_ended IS NULL THEN p_seqs
