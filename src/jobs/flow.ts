@@ -161,6 +161,8 @@ export interface FlowNews {
   readonly cancelled: readonly MovedJob[]
   /** Jobs that could not be handed the results they wait for. */
   readonly discarded: readonly (MovedJob & { readonly input: string })[]
+  /** The flows below it that were cancelled with it. */
+  readonly below?: readonly FlowNews[]
   /** Why a workflow flow failed by it; absent: it did not. */
   readonly error?: JobError
 }

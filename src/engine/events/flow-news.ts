@@ -20,6 +20,7 @@ export function reportFlow(news: FlowNews, events: Events, ended: (id: string) =
     events.emit('job.discarded', { ...job, attempt: 0, error: resultsTooLarge(job.id) })
     ended(job.id)
   }
+  for (const below of news.below ?? []) reportFlow(below, events, ended)
   if (news.ended !== null) reportFlowEnd({ id, kind, name }, news.ended, news.error ?? null, events)
 }
 

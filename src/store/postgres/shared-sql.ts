@@ -26,6 +26,9 @@ const EMPTY_LANES_OF = lanesWhere('state = 0')
 const LANES_AT_MOST = 1000
 const LEAVE_VIEWS = 'SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)'
 
+// The server sends it with the commit, also to this process.
+const TELL_CANCELLED = `SELECT pg_notify('sluice', 'tx cancelled ' || rtrim('sluice.', '.'))`
+
 /** The access of shared logic to this store. */
 export function accessOf(context: Context, db: Statements): Access {
   return {
@@ -53,6 +56,7 @@ export function accessOf(context: Context, db: Statements): Access {
     lockBuckets: (ids) => db.run('SELECT sluice.lock_buckets($1::bigint[])', ids),
     ofLimit: 'b.limit_name = $1',
     returnPermits: (ids) => db.run('SELECT sluice.return_permits($1::bigint[], sluice.now_us())', ids),
+    tellCancelled: () => db.run(TELL_CANCELLED),
     wakeJobs: (seqs) => db.run('SELECT sluice.wake_jobs($1::bigint[])', seqs),
     placeJobs: (moves) => placeJobs(context, db, moves),
     insertMembers: (members) => insertMembers(context, db, members),

@@ -34,6 +34,8 @@ export interface FlowAccess {
   returnPermits(ids: readonly number[]): unknown
   /** Makes the next claim evaluate the heads of the lanes that these jobs have left. */
   leaveLanes(seqs: readonly number[], nowUs: number): unknown
+  /** Has every process, with this one, look for runs that were asked to end, once this is committed. */
+  tellCancelled(): unknown
   /** Makes jobs available in their lanes, at their old places. */
   wakeJobs(seqs: readonly number[]): unknown
   /** Moves jobs of flows to their new places, and counts the moves. */

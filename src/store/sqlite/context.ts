@@ -29,6 +29,8 @@ export interface Context {
   readonly yields: Yields
   /** The last lane of which each worker of this process has created its view; Infinity: it has all views. */
   readonly adopted: Map<number, number>
+  /** Tells this process, after the commit, that jobs were asked to end. */
+  readonly tellCancelled: () => void
 }
 
 /** The id of a queue, which is created if new. */

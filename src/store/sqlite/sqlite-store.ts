@@ -103,6 +103,7 @@ export class SqliteStore extends SharedVerbs implements Store {
       unreadable: new Set(),
       yields: new Yields(),
       adopted: new Map(),
+      tellCancelled: () => this.#others.tellCancelled(),
     }
     this.#others = new OtherProcesses(this.#context, clock, this.#workers)
     this.#unreadable = new UnreadableRows(

@@ -23,7 +23,7 @@ export class OtherProcesses {
   readonly #context: Context
   readonly #clock: Clock
   readonly #own: ReadonlySet<number>
-  readonly #listeners = new Set<(change: 'any', isOwn: false) => void>()
+  readonly #listeners = new Set<(change: 'any' | 'cancelled', isOwn: boolean) => void>()
   #version = 0
   #companyUntilUs = 0
   #timer: Timer | null = null
@@ -48,16 +48,22 @@ export class OtherProcesses {
     this.#own = own
   }
 
-  /** Calls `listener` after a commit of another process; returns a function that stops it. */
-  watch(listener: (change: 'any', isOwn: false) => void): () => void {
-    if (this.#context.db.inMemory) return () => undefined
+  /** Calls `listener` after a commit of another process, and when jobs were asked to end; returns a function that stops it. */
+  watch(listener: (change: 'any' | 'cancelled', isOwn: boolean) => void): () => void {
     // A caller may pass the same function twice, and it is then called twice.
-    const each = (change: 'any', isOwn: false): void => listener(change, isOwn)
+    const each: typeof listener = (change, isOwn) => listener(change, isOwn)
     this.#listeners.add(each)
-    if (this.#listeners.size === 1) this.#begin()
+    if (this.#listeners.size === 1 && !this.#context.db.inMemory) this.#begin()
     return () => {
       if (this.#listeners.delete(each) && this.#listeners.size === 0) this.stop()
     }
+  }
+
+  /** Tells the listeners that jobs were asked to end. A transaction ends in the turn in which it begins. */
+  tellCancelled(): void {
+    queueMicrotask(() => {
+      for (const listener of this.#listeners) listener('cancelled', true)
+    })
   }
 
   #begin(): void {

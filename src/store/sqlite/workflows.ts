@@ -33,6 +33,7 @@ export function flowAccessOf(context: Context): FlowAccess {
     lockBuckets: () => undefined,
     returnPermits: (ids) => returnPermits(context, JSON.stringify(ids), clock.nowUs()),
     leaveLanes: (seqs, nowUs) => lanesOf(context, seqs).forEach(({ seq, lane }) => depart(context, lane, seq, nowUs)),
+    tellCancelled: () => context.tellCancelled(),
     wakeJobs: (seqs) => lanesOf(context, seqs).forEach((job) => rejoin(context, job, clock.read())),
     placeJobs: (moves) => place(context, moves),
     insertMembers: (members) => insertMembers(context, members),

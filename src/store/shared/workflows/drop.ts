@@ -4,11 +4,10 @@ import type { Reading } from '../reading.ts'
 import { type FlowAccess, all, now, run } from '../sql.ts'
 import { LIVE_STATES, STATE } from '../state.ts'
 import { storedFlowState, STOPPED } from '../stored-flows.ts'
-import { endFlows, endWaiting } from './end-flows.ts'
+import { askToEnd, endFlows, endWaiting } from './end-flows.ts'
 import { type FlowRow, type FlowRows, lockFlows } from './flow-rows.ts'
 
 const SIDES = `SELECT seq, state, step FROM sluice.jobs WHERE flow = $1 AND node > 0 AND state IN (${LIVE_STATES}) ORDER BY seq FOR UPDATE`
-const ASK = 'UPDATE sluice.jobs SET cancelling = true WHERE seq = ANY ($1::bigint[])'
 const CHILDREN = `SELECT seq FROM sluice.flows WHERE parent = $1 AND parent_step = ANY ($2::text[]) AND state = ${storedFlowState('running')} ORDER BY seq`
 // The end of a dropped child ends no step.
 const DETACH = 'UPDATE sluice.flows SET parent = NULL WHERE seq = ANY ($1::bigint[])'
@@ -28,7 +27,7 @@ export function* dropSides(
   const dropped = rows.filter(([, , step]) => step !== DEADLINE_STEP && (again !== null || drop.includes(step ?? '')))
   const active = dropped.filter(([, state]) => state === STATE.active).map(([seq]) => seq)
   const waiting = dropped.filter(([, state]) => state !== STATE.active).map(([seq]) => seq)
-  if (active.length > 0) yield* run(db, ASK, active)
+  yield* askToEnd(access, active)
   if (waiting.length > 0) yield* endWaiting(access, waiting, 'cancelled', STOPPED)
   flow.open = Math.max(0, flow.open - waiting.length)
   flow.cancelled += waiting.length

@@ -142,7 +142,7 @@ function* stopJobs(access: FlowAccess, ended: readonly EndedFlow[]): Reading<voi
     if (node > 0) flow.open = Math.max(0, flow.open - 1)
     cancelled.push({ id, task, queue: access.queueName(queue) })
   }
-  if (active.length > 0) yield* run(access.db, ASK, active)
+  yield* askToEnd(access, active)
   const groups = new Map<string, typeof waiting>()
   for (const each of waiting) {
     const group = groups.get(`${each.end} ${each.error}`)
@@ -158,6 +158,13 @@ function* stopJobs(access: FlowAccess, ended: readonly EndedFlow[]): Reading<voi
       error,
     )
   }
+}
+
+/** Asks active jobs to end. The processes that run them learn it with the commit, and not by their next heartbeat. */
+export function* askToEnd(access: FlowAccess, seqs: readonly number[]): Reading<void> {
+  if (seqs.length === 0) return
+  yield* run(access.db, ASK, seqs)
+  yield* ask(() => access.tellCancelled())
 }
 
 /** Ends jobs that have not started. They are kept as long as their flow. */

@@ -64,7 +64,7 @@ export function* tellEnds(access: FlowAccess, seqs: readonly number[]): Reading<
 
 /** The effect of ends on flows. */
 export interface AppliedEnds {
-  /** By the `seq` of each flow that ended. */
+  /** By the `seq` of each flow that ended by itself; with the news of those below it. */
   readonly news: Map<number, FlowNews>
   /** Ids of active jobs that were asked to end. */
   readonly asked: readonly string[]
@@ -90,7 +90,7 @@ export function* applyEnds(
   yield* wakeFlows(access, wakeups, nowUs)
   yield* saveFlows(access, flows.values())
   return {
-    news: new Map(ended.map((each) => [each.flow.seq, newsOf(each)])),
+    news: newsOfAll(ended, ends),
     asked: ended.flatMap(({ asked }) => asked),
   }
 }
@@ -150,8 +150,31 @@ function* endingsOfChildren(access: FlowAccess, flows: FlowRows, ended: readonly
   })
 }
 
-function newsOf({ flow, end, cancelled }: EndedFlow): FlowNews {
+/** @param ended those above come first */
+function newsOfAll(ended: readonly EndedFlow[], ends: ReadonlyMap<FlowRow, FlowEnd>): Map<number, FlowNews> {
+  const below = new Map(ended.map(({ flow }): [number, FlowNews[]] => [flow.seq, []]))
+  const news = new Map<number, FlowNews>()
+  for (const each of ended.toReversed()) {
+    const { flow } = each
+    const own = newsOf(each, below.get(flow.seq) ?? [])
+    if (ends.has(flow)) news.set(flow.seq, own)
+    else if (flow.parent !== null) below.get(flow.parent)?.unshift(own)
+  }
+  return news
+}
+
+function newsOf({ flow, end, cancelled }: EndedFlow, below: readonly FlowNews[]): FlowNews {
   const { id, kind, name } = flow
   const error = end.state === 'failed' && end.error !== null ? { error: errorOf(end.error) } : {}
-  return { id, kind, name, ended: end.state, activated: [], cancelled, discarded: [], ...error }
+  return {
+    id,
+    kind,
+    name,
+    ended: end.state,
+    activated: [],
+    cancelled,
+    discarded: [],
+    ...(below.length > 0 && { below }),
+    ...error,
+  }
 }
