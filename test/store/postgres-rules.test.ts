@@ -767,6 +767,31 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       expect(claimed.rejected).toMatchObject([{ reason: 'late', limit: 'crm', key: 'k' }])
     })
 
+    test('a claim that starts nothing tells the next instant of a wait list that another claim moves meanwhile', async () => {
+      await define({ r: { rate: 1, per: '1h' } })
+      await store.enqueue(jobs('r', ['r'], 2))
+      expect(names(await claim())).toEqual(['r1'])
+      const atUs = (await claim()).nextWakeUs
+      expect(atUs).toBeGreaterThan(store.nowUs())
+      // After a start that needed no decision the next claim of a process is made without one.
+      const other = await another()
+      await store.enqueue(jobs('plain', [], 1))
+      expect(names(await claim(9, other.store))).toEqual(['plain1'])
+      const holder = await admin.connect()
+      try {
+        // Another process has charged the bucket, and rung its list.
+        await rows('UPDATE sluice.buckets SET wake_at = 1')
+        await holder.query(`BEGIN; SELECT pg_advisory_xact_lock(hashtext('"${schema}".held'), hashtext('q'))`)
+        const claimed = claim(9, other.store)
+        await waiting(holder)
+        await rows(`UPDATE sluice.buckets SET wake_at = ${atUs}`)
+        await holder.query('COMMIT')
+        expect((await claimed).nextWakeUs).toBe(atUs)
+      } finally {
+        holder.release()
+      }
+    })
+
     test('the function in SQL has limits in the order of the engine, with their weights, whatever planes their characters are of', async () => {
       await define({ crm: { rate: 9, per: '1h' } })
       const uses = inLaneOrder(['\u{1f600}', '\uff21', 'z'].map((key, i) => ({ limit: 'crm', key, weight: i + 1 })))

@@ -59,7 +59,7 @@ r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
 {{by_index}} AS $f$
 DECLARE
   v_now bigint := sluice.now_us(); v_wall bigint := sluice.wall_us();
-  v_next json := sluice.claim_next(v_now, p_worker); v_fire json := sluice.claim_fire(p_unreadable);
+  v_next json; v_fire json := sluice.claim_fire(p_unreadable);
   v_seqs bigint[] := '{}'; v_had bigint[]; v_held boolean := false;
   v_all text[] := sluice.stripes(p_queues);
   v_unlisted text[]; v_seen int; v_wanted int; v_unknown json[] := '{}';
@@ -79,9 +79,13 @@ BEGIN
     END IF;
   END IF;
   IF cardinality(sluice.parked_lanes(v_all, p_known, 1)) > 0 THEN RETURN; END IF;
+  IF EXISTS (SELECT 1 FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_now) THEN
+    RETURN;
+  END IF;
+  -- After that look: a list that another claim decides between the two would be due in neither.
+  v_next := sluice.claim_next(v_now, p_worker);
   IF sluice.look_arrivals(p_queues)
     OR EXISTS (SELECT 1 FROM sluice.lanes WHERE queue = ANY (v_all) AND state = {{lane.open}})
-    OR EXISTS (SELECT 1 FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_now)
     OR coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0) <> p_limits
     OR p_next_end <= v_now
     OR (v_next ->> {{next.scheduled}})::bigint <= v_wall
