@@ -10,7 +10,7 @@ import { denied } from './access.ts'
  */
 export function refusePages(request: Request, isHost: ((host: string) => boolean) | null): void {
   const { headers, method } = request
-  const { host, hostname } = new URL(request.url)
+  const { host, hostname } = hostIn(request.url)
   if (isHost && !isHost(hostname.replace(/^\[|\]$/g, '')))
     throw denied(
       `The host name ${hostname.slice(0, 100)} is not this server's, which has no tokens. Send the request to the address it listens on.`,
@@ -38,6 +38,18 @@ export function refuseForged({ headers, method }: Request): void {
   if (site === 'cross-site' || site === 'same-site') throw denied('The request comes from a page of another site.')
   if (!headers.has('x-sluice-request') && !/^bearer /i.test(headers.get('authorization') ?? ''))
     throw denied('The change has no proof of its origin. Send a bearer token, or the header X-Sluice-Request: 1.')
+}
+
+/** The host of the last request: most requests of a server name the same. */
+let last = { origin: '', host: '', hostname: '' }
+
+function hostIn(url: string): { readonly host: string; readonly hostname: string } {
+  const origin = url.slice(0, url.indexOf('/', url.indexOf('://') + 3))
+  if (origin !== last.origin) {
+    const { host, hostname } = new URL(url)
+    last = { origin, host, hostname }
+  }
+  return last
 }
 
 function hostOf(origin: string): string | null {

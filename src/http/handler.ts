@@ -1,7 +1,7 @@
 import { type Access, type Gate, requireRight } from './access.ts'
 import { refuseForged, refusePages } from './browser.ts'
-import { addressOf } from './caller-address.ts'
 import { checked } from './checked.ts'
+import { addressOf } from './incoming.ts'
 import type { Call, Operation, Reply } from './operation.ts'
 import { PushGate } from './push-gate.ts'
 import { readBody } from './read-body.ts'
@@ -120,7 +120,6 @@ export class Handler {
       gone: () => request.signal,
       header: (name) => headers.get(name),
       requestId: entry.requestId,
-      from: addressOf(request),
     }
     const run = (): Promise<Reply> => operation.run(call as Call<never, never, never>)
     const { scope } = operation.right

@@ -3,8 +3,8 @@ import { getRequestListener } from '@hono/node-server'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { HttpApp } from './app.ts'
-import { noteAddress } from './caller-address.ts'
 import { badRequest, hangUp, notExpected, refuse, responseOf } from './http-errors.ts'
+import { noteIncoming } from './incoming.ts'
 
 /** The address of a server, and its timeouts. */
 export interface ListenOptions {
@@ -44,7 +44,7 @@ export async function listen(app: Pick<HttpApp, 'fetch'>, options: ListenOptions
   // The adapter replaces the global Request and Response by its light ones: this process belongs to the server.
   const answer = getRequestListener(
     (request: Request, { incoming }) => {
-      noteAddress(request, incoming.socket.remoteAddress)
+      noteIncoming(request, incoming)
       return app.fetch(request)
     },
     {

@@ -24,8 +24,6 @@ export interface Call<P, Q, B> {
   /** A header of the request; null if it is absent. */
   readonly header: (name: string) => string | null
   readonly requestId: string
-  /** The address that the request came from; null: unknown. */
-  readonly from: string | null
 }
 
 /** The answer of an operation. */

@@ -1,4 +1,5 @@
 import { requireExactNumbers } from './exact-numbers.ts'
+import { arrivedBody } from './incoming.ts'
 import { invalid, Refusal } from './refusal.ts'
 
 const DEEPEST = 100
@@ -26,7 +27,7 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
     })
   const length = Number(request.headers.get('content-length') ?? 0)
   if (length > maxBytes) throw tooLarge(maxBytes)
-  const text = await readText(request, maxBytes)
+  const text = await readText(request, length, maxBytes)
   if (text === '' && (type === null || !strict)) return undefined
   if (type === null || !JSON_TYPES.test(type))
     throw invalid(`The content type is invalid: ${JSON.stringify(type ?? '')}. Expected application/openjobspec+json.`)
@@ -43,10 +44,12 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
   return body
 }
 
-async function readText(request: Request, maxBytes: number): Promise<string> {
+async function readText(request: Request, length: number, maxBytes: number): Promise<string> {
   let bytes = 0
   let text = ''
   try {
+    const arrived = arrivedBody(request, length)
+    if (arrived) return UTF8.decode(arrived)
     // A real HTTP server enforces Content-Length, so the body is read whole, without a web stream. An in-memory Request
     // may claim any length.
     if (request.headers.has('content-length') && !request.headers.has('transfer-encoding')) {

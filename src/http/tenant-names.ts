@@ -43,7 +43,8 @@ export class TenantNames {
    */
   async admit(kind: Named, tenant: string, stored: Iterable<string>): Promise<void> {
     const place = this.#placeOf(kind, tenant)
-    const fresh = [...new Set(stored)].filter((name) => !place.known.has(name))
+    const fresh: string[] = []
+    for (const name of stored) if (!place.known.has(name) && !fresh.includes(name)) fresh.push(name)
     if (fresh.length === 0) return
     const admitted = place.turn.then(() => this.#ask(kind, tenant, place, fresh))
     place.turn = admitted.catch(() => undefined)

@@ -112,6 +112,21 @@ describe('over a socket', () => {
     expect(answer).toContain('für 🦥')
   })
 
+  test('requests that come in one piece are answered each with its own job, in turn', async () => {
+    const { listening } = await open()
+    const bodies = ['one', 'two', 'three'].map((type) => JSON.stringify({ type, args: [type] }))
+    const requests = bodies.map((body) => `${push(body.length)}${body}`)
+    const kept = requests.map((each, i) => (i < 2 ? each.replace('Connection: close\r\n', '') : each))
+    const answer = await exchange(listening, kept.join(''))
+    expect(
+      Array.from(answer.matchAll(/HTTP\/1\.1 201 [^]*?"type":"(\w+)".*?"args":\["(\w+)"\]/g), ([, ...both]) => both),
+    ).toEqual([
+      ['one', 'one'],
+      ['two', 'two'],
+      ['three', 'three'],
+    ])
+  })
+
   test('what is no UTF-8, or more than is taken, is refused', async () => {
     const { listening } = await open()
     expect(await exchange(listening, push(2), Buffer.from([0xc3, 0x28]))).toMatch(/ 400 [^]*invalid_payload/)

@@ -63,8 +63,12 @@ export function jobJson(job: JobDetails): JobAsJson {
 
 /** Store time as RFC 3339. It is close to the wall clock, unless the clock was stepped since boot. */
 export function timeOf(us: number): string {
-  return new Date(us / 1000).toISOString()
+  if (us !== shown.us) shown = { us, text: new Date(us / 1000).toISOString() }
+  return shown.text
 }
+
+/** The last instant written: one answer often names it several times. */
+let shown = { us: NaN, text: '' }
 
 /** The retry delay after a job's last failure, in whole ms; null if it has not failed. */
 function retryDelayMs(job: JobDetails): number | null {

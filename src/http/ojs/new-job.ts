@@ -55,7 +55,7 @@ export function newJob(json: JobJson, { tenant, nowMs, newId, uses, first }: Sto
   const options = json.options ?? {}
   const { args, type } = json
   const queue = options.queue ?? 'default'
-  const { terms, maxAttempts } = retryTerms(options.retry ?? {})
+  const { terms, maxAttempts } = options.retry ? retryTerms(options.retry) : DEFAULT_RETRY
   const { runAtMs, expiresAtMs, times } = timesOf(options, nowMs)
   const meta = withTenant(json.meta ?? {}, tenant)
   const extra: OjsExtra = {
@@ -155,6 +155,9 @@ function retryTerms(json: RetryJson): { terms: RetryTerms; maxAttempts: number }
   const { attempts, ...terms } = policy
   return { terms: { ...terms, nonRetryable: json.non_retryable_errors ?? [] }, maxAttempts: attempts }
 }
+
+/** The retry terms of a job that names none. */
+const DEFAULT_RETRY = retryTerms({})
 
 const ON_CONFLICT: Readonly<Record<string, OnConflict>> = {
   reject: 'reject',
