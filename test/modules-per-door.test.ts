@@ -30,7 +30,7 @@ describe('a door', () => {
   it.each([
     ['index', 150],
     ['limiter', 77],
-    ['redis', 48],
+    ['redis', 49],
     ['bullmq', 16],
     ['nats', 49],
     ['testing', 152],

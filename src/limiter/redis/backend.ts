@@ -75,7 +75,7 @@ export class RedisBackend implements LimitBackend {
   }
 
   async define(definitions: readonly LimitDefinition[]): Promise<readonly string[]> {
-    const nowUs = await this.#now()
+    const [nowUs] = await this.#look()
     return this.#policies.change(() => {
       const changes = new Map<string, LimitEvent>()
       for (const each of definitions) {
@@ -150,7 +150,7 @@ export class RedisBackend implements LimitBackend {
   }
 
   async change(request: ChangeRequest): Promise<boolean> {
-    return this.#policies.override(request, await this.#now())
+    return this.#policies.override(request, (await this.#look())[0])
   }
 
   async inspect({ limit, key }: BucketName): Promise<BucketReport | null> {
@@ -191,12 +191,19 @@ export class RedisBackend implements LimitBackend {
       withinUs,
     ])
     const args = [JSON.stringify(asked), JSON.stringify(names.map(({ limit, key }) => [limit, key]))]
-    const answers = await this.#inTime(keys, args, requests[0]?.caller)
-    return this.#answered(requests, answers, names)
+    const windows = this.#windows(names)
+    const answers = await this.#inTime(keys, args, [requests[0]?.caller ?? '', windows])
+    return this.#answered(requests, answers, names, windows)
+  }
+
+  /** The windows of calendars by the server's clock, or by this host's before the first answer. The script checks it. */
+  #windows(names: readonly BucketName[]): string {
+    const here = this.#offset.isKnown ? systemClock.monotonicUs() + this.#offset.guessUs : systemClock.now() * 1000
+    return this.#policies.windows(names, this.#options.nowUs?.() ?? here)
   }
 
   /** Runs the script, unless it would reach the server too late. A clock that was set forward costs a second call. */
-  async #inTime(keys: readonly string[], args: readonly string[], caller = ''): Promise<readonly number[][]> {
+  async #inTime(keys: readonly string[], args: readonly string[], more: readonly string[]): Promise<number[][]> {
     const testUs = this.#options.nowUs?.()
     for (let tries = 0; tries < 2; tries++) {
       const latest =
@@ -204,7 +211,7 @@ export class RedisBackend implements LimitBackend {
           ? ''
           : String(systemClock.monotonicUs() + this.#offset.guessUs + PATIENCE_US)
       const sentUs = systemClock.monotonicUs()
-      const reply = await this.#scripts.run(ACQUIRE_SCRIPT, keys, [...args, latest, String(testUs ?? ''), caller])
+      const reply = await this.#scripts.run(ACQUIRE_SCRIPT, keys, [...args, latest, String(testUs ?? ''), ...more])
       const [nowUs, ...answers] = reply as [number, ...(number | number[])[]]
       this.#offset.note(sentUs, systemClock.monotonicUs(), nowUs)
       if (answers[0] !== -1) return [[nowUs], ...(answers as number[][])]
@@ -216,9 +223,10 @@ export class RedisBackend implements LimitBackend {
     requests: readonly UnitRequest[],
     [[nowUs = 0] = [], ...answers]: readonly number[][],
     names: readonly BucketName[],
+    windows: string,
   ): Promise<readonly UnitAnswer[]> {
     const left = requests.filter((_, i) => answers[i]?.[0] === SLOW)
-    const decided = left.length === 0 ? [] : [...(await this.#decide(left))]
+    const decided = left.length === 0 ? [] : [...(await this.#askAgain(left, names, windows))]
     return requests.map(({ permit }, i): UnitAnswer => {
       const [kind, place = 0, us = -1, callers = 0] = answers[i] ?? []
       if (kind === SLOW) return decided.shift() as UnitAnswer
@@ -233,8 +241,17 @@ export class RedisBackend implements LimitBackend {
     })
   }
 
-  /** Decides requests here that the script left, one after the other: each may need a permit of its own. */
-  async #decide(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+  /**
+   * Asks again if the script lacked windows of a calendar. Else this process decides, one request after the other:
+   * each may need a permit of its own.
+   */
+  async #askAgain(
+    requests: readonly UnitRequest[],
+    names: readonly BucketName[],
+    windows: string,
+  ): Promise<readonly UnitAnswer[]> {
+    await this.#policies.read((await this.#look())[1])
+    if (this.#windows(names) !== windows) return this.#acquire(requests)
     const answers: UnitAnswer[] = []
     const stopped = new Map<number, UnitAnswer>()
     for (const request of requests) {
@@ -347,9 +364,12 @@ export class RedisBackend implements LimitBackend {
     return held
   }
 
-  async #now(): Promise<number> {
+  /** The instant, and the generation of the limits. */
+  async #look(): Promise<[nowUs: number, generation: string]> {
     const args = [String(this.#options.nowUs?.() ?? ''), '0']
-    return ((await this.#scripts.run(READ_SCRIPT, [this.#keys.policies], args)) as [number])[0]
+    const reply = await this.#scripts.run(READ_SCRIPT, [this.#keys.policies], args)
+    const [nowUs, generation] = reply as [number, string | null]
+    return [nowUs, generation ?? '']
   }
 
   async #reservation(id: string): Promise<Reservation | null> {

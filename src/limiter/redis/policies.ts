@@ -1,10 +1,13 @@
 import { systemRandom } from '../../base/random.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { paceOf } from '../../policy/limits/pace.ts'
 import { Timeline } from '../../policy/limits/timeline.ts'
+import type { BucketName } from '../contract/limiter.ts'
 import { kept, type LimitEvent } from '../ledger/changes.ts'
 import { type AddedEvents, StoredPolicies } from '../ledger/stored-policies.ts'
 import { type RedisScripts, scriptOf } from './client.ts'
 import type { RedisKeys } from './keys.ts'
+import { CalendarWindows, calendarName } from './calendar-windows.ts'
 import { CHANGE } from './lua/embedded.ts'
 
 const CHANGE_SCRIPT = scriptOf(CHANGE)
@@ -15,6 +18,7 @@ const ALL_SCRIPT = scriptOf("return redis.call('HGETALL', KEYS[1])")
 export class RedisPolicies extends StoredPolicies {
   readonly #scripts: RedisScripts
   readonly #keys: RedisKeys
+  readonly #windows = new CalendarWindows()
   #events = new Map<string, readonly LimitEvent[]>()
   /** Names what was read; '': nothing. */
   generation = ''
@@ -33,6 +37,14 @@ export class RedisPolicies extends StoredPolicies {
     fields.delete('')
     this.#events = new Map([...fields].map(([name, text]) => [name, JSON.parse(text) as LimitEvent[]]))
     this.timelines = new Map([...this.#events].map(([name, events]) => [name, new Timeline(events)]))
+  }
+
+  /** The windows of the calendars of these buckets around an instant, for the script; '': they have none. */
+  windows(names: readonly BucketName[], nowUs: number): string {
+    return this.#windows.around(
+      names.map(({ limit, key }) => this.timeline(limit).at(key).policy?.rule),
+      nowUs,
+    )
   }
 
   protected override async write(added: AddedEvents): Promise<boolean> {
@@ -63,8 +75,9 @@ function compiled(name: string, timeline: Timeline, before: Timeline): string[] 
   return [...fields, ...gone.flatMap((key) => [`${name}\0${key}`, ''])]
 }
 
-/** A policy as the script reads it. The script leaves calendars to us: it knows no time zones. */
-function plain({ rule, spacing, concurrency, headroom }: LimitPolicy): object {
+/** A policy as the script reads it. It knows no time zones: each call carries the windows of calendars. */
+function plain(policy: LimitPolicy): object {
+  const { rule, spacing, concurrency, headroom } = policy
   const beside = {
     ...(spacing && { every: spacing.everyUs }),
     ...(concurrency !== null && { concurrency }),
@@ -79,8 +92,10 @@ function plain({ rule, spacing, concurrency, headroom }: LimitPolicy): object {
     return { ...beside, rule: { kind, rate, period, burst, startEmpty } }
   }
   const { window, max, guardUs: guard } = rule
-  if (window.align === 'calendar') return { ...beside, slow: true }
-  return { ...beside, rule: { kind, max, period: window.periodUs, guard } }
+  if (window.align === 'epoch') return { ...beside, rule: { kind, max, period: window.periodUs, guard } }
+  // Only how long a bucket is kept depends on this period.
+  const period = paceOf(policy).periodUs
+  return { ...beside, rule: { kind, max, period, guard, calendar: calendarName(window) } }
 }
 
 /** The fields of a hash, from the list of a script. */

@@ -4,11 +4,13 @@
 -- ARGV[2]: [[limit, key], ...] of the buckets.
 -- ARGV[3]: the latest instant at which the caller still waits, or ''. ARGV[4]: the instant, for tests, or ''.
 -- ARGV[5]: the name of the caller, if it wants to know how many are refused. They stand among the permits, below zero.
+-- ARGV[6]: the windows of calendars around now, as {"day Europe/Paris": [start, ...], ...}, or ''.
 -- Answers: now, then for each request {1, us, i ...} granted as of so long from now, with the buckets that gave a permit; {0, i, us} denied by
 -- bucket i for so long, -1: until a permit returns, with the callers that it refused lately; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
 local names = cjson.decode(ARGV[2])
 local requests = cjson.decode(ARGV[1])
 local policies, buckets = {}, {}
+local calendars = ARGV[6] and ARGV[6] ~= '' and cjson.decode(ARGV[6]) or {}
 
 local function policy(field)
   local known = policies[field]
@@ -60,7 +62,8 @@ local function load(i)
     bucket.kind = 'unknown'
     return bucket
   end
-  if found.slow or (found.ends and found.ends <= now) then
+  local rule = found.rule
+  if (rule and rule.calendar and not carries(rule, calendars[rule.calendar])) or (found.ends and found.ends <= now) then
     bucket.kind = 'slow'
     return bucket
   end
@@ -72,9 +75,9 @@ local function load(i)
     bucket.state = decode(stored, bucket)
     if not bucket.state then bucket.kind = 'slow' end
   else
-    bucket.state = {closed = 0, rule = found.rule and RULES[found.rule.kind].new(found.rule)}
+    bucket.state = {closed = 0, rule = rule and RULES[rule.kind].new(rule)}
     if found.every then bucket.state.spacing = spacing.new() end
-    bucket.changed = found.rule and found.rule.startEmpty
+    bucket.changed = rule and rule.startEmpty
   end
   return bucket
 end
@@ -132,6 +135,7 @@ local function ask(request)
     if kind == 'unknown' then return {2, use[1]} end
     if kind == 'slow' then return {3} end
   end
+  missing = false
   local from = now + (request[6] or 0)
   local at, by = from, nil
   for _ = 1, 64 do
@@ -140,6 +144,7 @@ local function ask(request)
       local bucket = buckets[use[1]]
       local head = bucket.policy.headroom
       local us = admitted(bucket, at, use[2], head and request[2] < head.priority and head.units or 0)
+      if missing then return {3} end
       if us == INF then return {0, use[1], -1, refused(use[1], -1)} end
       if us > next then
         next = us

@@ -242,10 +242,33 @@ end
 -- ---------------------------------------------------------------------------------------------- fixed window
 
 local fixed = {}
+-- Whether a rule asked for a window that the call does not carry.
+local missing = false
 
-local function start(rule, at) return floor(at / rule.period) * rule.period end
+-- The number of the window of an instant: by the epoch, or among the windows of a calendar that the call carries.
+local function number(rule, at)
+  local starts = rule.starts
+  if not starts then return floor(at / rule.period) end
+  local n = #starts
+  while n > 1 and starts[n] > at do n = n - 1 end
+  if n == #starts or starts[n] > at then missing = true end
+  return n
+end
 
-function fixed.new(rule) return {start = start(rule, now), used = 0, beyond = 0, next = 0} end
+-- Takes the windows of a calendar that the call carries; false: it carries none, or now is in none of them.
+local function carries(rule, starts)
+  rule.starts, missing = starts, false
+  if starts then number(rule, now) end
+  return starts and not missing
+end
+
+local function start(rule, n)
+  if not rule.starts then return n * rule.period end
+  if not rule.starts[n] then missing = true end
+  return rule.starts[n] or LATEST
+end
+
+function fixed.new(rule) return {start = start(rule, number(rule, now)), used = 0, beyond = 0, next = 0} end
 
 local function paid(rule, used, windows)
   if windows == 0 then return used end
@@ -253,34 +276,37 @@ local function paid(rule, used, windows)
 end
 
 local function inUse(rule, state, at)
-  local from = start(rule, at)
-  if from <= state.start then return state.used end
-  local windows = floor(from / rule.period) - floor(state.start / rule.period)
+  local n = number(rule, at)
+  if start(rule, n) <= state.start then return state.used end
+  -- Without a debt it does not matter how long ago a window was.
+  if state.next == 0 and state.used <= rule.max then return 0 end
+  local windows = n - number(rule, state.start)
   if state.next == 0 then return paid(rule, state.used, windows) end
   return paid(rule, max(0, state.used - rule.max) + state.next, windows - 1)
 end
 
 function fixed.grant(rule, state, at, weight)
-  if state.used > 0 and start(rule, at) < state.start then at = state.start end
+  if state.used > 0 and start(rule, number(rule, at)) < state.start then at = state.start end
   local over = inUse(rule, state, at) + min(weight, rule.max) - rule.max
-  local from = start(rule, at)
+  local n = number(rule, at)
   local later = at
   if over > 0 then
     local windows = ceil(over / rule.max)
-    later = windows == 1 and from + rule.period or min(from + windows * rule.period, LATEST)
-  elseif at > from + rule.period - rule.guard then later = from + rule.period
+    later = windows == 1 and start(rule, n + 1) or min(start(rule, n + windows), LATEST)
+  elseif at > start(rule, n + 1) - rule.guard then later = start(rule, n + 1)
   end
+  if missing then return at end
   if later > at and state.next > 0 then return fixed.grant(rule, state, later, weight) end
   return later
 end
 
 function fixed.take(rule, state, weight, at)
-  local from = start(rule, now)
+  local from = start(rule, number(rule, now))
   if from > state.start then
     state.used = inUse(rule, state, now)
     state.start, state.beyond, state.next = from, 0, 0
   end
-  if start(rule, at) <= state.start then state.used = state.used + weight
+  if start(rule, number(rule, at)) <= state.start then state.used = state.used + weight
   else state.next = state.next + weight end
 end
 
