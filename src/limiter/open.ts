@@ -41,10 +41,12 @@ export function backendLoader(backend: string | LimitBackend, given: string | nu
   )
 }
 
-/** Removes the limits of a namespace from a Redis. Their buckets go by themselves. */
-export async function removeRedisLimits(url: string, namespace: string): Promise<void> {
-  const { removeLimits } = await loaded(import('./redis/url.ts'), 'redis')
-  await removeLimits(url, namespace)
+/** Removes the limits of a namespace from a Redis or a NATS. */
+export async function removeLimits(url: string, namespace: string): Promise<void> {
+  const code = url.startsWith('nats://')
+    ? loaded(import('./nats/url.ts'), NATS)
+    : loaded(import('./redis/url.ts'), 'redis')
+  await (await code).removeLimits(url, namespace)
 }
 
 /** The address of a store; the store itself checks the rest. */

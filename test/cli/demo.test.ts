@@ -7,6 +7,7 @@ import type { DemoSummary } from '../../src/cli/demo/promises.ts'
 import { service } from '../services.ts'
 
 const REDIS = await service('redis', 'the demo with its budgets on Redis')
+const NATS = await service('nats', 'the demo with its budgets on NATS')
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const TIMEOUT_MS = 90_000
 
@@ -74,14 +75,17 @@ describe('sluice demo --fast', () => {
   )
 })
 
-describe.skipIf(REDIS === null)('sluice demo --redis', () => {
-  it(
-    'keeps its budgets at a Redis through a kill: no window holds too much, and no job is lost',
+describe.each([
+  ['redis', REDIS],
+  ['nats', NATS],
+] as const)('sluice demo --%s', (flag, address) => {
+  it.skipIf(address === null)(
+    'keeps its budgets there through a kill: no window holds too much, and no job is lost',
     async () => {
       // A start may follow its payment by the guard, and its call comes after that: a busy machine needs a long one.
-      const args = ['demo', '--fast', '--kill', '--redis', REDIS ?? '', '--guard', '2s', '--json']
+      const args = ['demo', '--fast', '--kill', `--${flag}`, address ?? '', '--guard', '2s', '--json']
       const { code, out, err } = await sluice(...args)
-      expect(err).toMatch(/the budgets are kept at redis:\/\/\S+, namespace sluice-demo-/)
+      expect(err).toContain(`the budgets are kept at ${address}, namespace sluice-demo-`)
       const summary = JSON.parse(out) as DemoSummary
       expect(summary).toMatchObject({ refused: 0, lost: 0, kills: 1, leastUtilisation: 0.95 })
       expect(summary.doubleRuns).toBe(summary.doubleRunsInFlight)
@@ -95,8 +99,8 @@ describe.skipIf(REDIS === null)('sluice demo --redis', () => {
   )
 })
 
-it('sluice demo --redis says so before it starts anything when no Redis answers', async () => {
-  const { code, out, err } = await sluice('demo', '--redis', 'redis://127.0.0.1:1')
+it.each(['redis', 'nats'])('sluice demo --%s says so before it starts anything when nothing answers', async (flag) => {
+  const { code, out, err } = await sluice('demo', `--${flag}`, `${flag}://127.0.0.1:1`)
   expect({ code, out }).toEqual({ code: 2, out: '' })
   expect(err).toMatch(/^error limiter\.backend_down: /)
 })
@@ -120,10 +124,17 @@ it('a demo whose worker process ends by itself is broken, and says where to look
   })
 })
 
+it('sluice demo keeps its budgets at one server: --redis and --nats together are refused', async () => {
+  const { code, out, err } = await sluice('demo', '--redis', '--nats')
+  expect({ code, out }).toEqual({ code: 2, out: '' })
+  expect(err).toContain('--redis')
+})
+
 it('sluice demo --help says what is checked and what the exit code means', async () => {
   const { code, out } = await sluice('demo', '--help')
   expect(code).toBe(0)
-  for (const word of ['--fast', '--kill', '--json', 'refused', 'Exit code', 'NO_COLOR']) expect(out).toContain(word)
+  for (const word of ['--fast', '--kill', '--redis', '--nats', '--json', 'refused', 'Exit code', 'NO_COLOR'])
+    expect(out).toContain(word)
 })
 
 it('sluice demo refuses a guard that is no duration, before anything starts', async () => {

@@ -11,12 +11,14 @@ interface DemoFlags {
   readonly json?: true
   /** An address; true: the default one. */
   readonly redis?: string | true
+  readonly nats?: string | true
   readonly guard: Duration
   readonly dashboard?: true
   readonly port: string
 }
 
 const REDIS = 'redis://127.0.0.1:6379'
+const NATS = 'nats://127.0.0.1:4222'
 
 const DETAILS = `
 What it does
@@ -24,13 +26,14 @@ What it does
   any 5 s) and 750 calls in any 5 s over all. It logs every call and answers 429 to what is too much. 40 tenants enqueue
   over 5,000 jobs, half of them one tenant's; a worker process drains them from a SQLite file in a temporary folder, with
   each budget declared as limit(name, { window: 'sliding', max, per: '5s', guard }). Without a guard calls are refused: two
-  starts 5 s apart may arrive closer than that. Urgent jobs arrive late. With --redis the budgets are kept at a Redis, as for
-  stores that share them, and the file holds only the jobs. The demo has a namespace of its own there, and removes it.
+  starts 5 s apart may arrive closer than that. Urgent jobs arrive late. With --redis or --nats the budgets are kept at a Redis
+  or a NATS with JetStream, as for stores that share them, and the file holds only the jobs. The demo has a namespace of its
+  own there, and removes it.
 
 What it checks, from the partner's log and the store's record
   refused calls      none
   worst window       over every half-open 5 s of the partner's log: no tenant and not the total above its budget
-  budget used        at least 98 % of max × per / (per + guard) while jobs waited for it, 95 % with --redis. Left out: what the total withholds
+  budget used        at least 98 % of max × per / (per + guard) while jobs waited for it, 95 % with --redis or --nats. Left out: what the total withholds
                      from a tenant, the time between a kill and the next worker, and the burst after a worker's start until the
                      budget is used up; backlogs too short for one whole window are not measured
   jobs lost          none; every acknowledged job was completed and reached the partner
@@ -49,6 +52,7 @@ export function registerDemo(program: Command): void {
     .addOption(new Option('--fast', 'about 1,800 jobs in about 12 s instead of over 5,000 in about 40 s'))
     .addOption(new Option('--kill', 'kill the worker process (SIGKILL) midway and go on with a new one'))
     .addOption(new Option('--redis [url]', `keep the budgets on Redis, at ${REDIS} by default`))
+    .addOption(new Option('--nats [url]', `keep the budgets on NATS, at ${NATS} by default`).conflicts('redis'))
     .addOption(
       new Option(
         '--guard <duration>',
@@ -80,7 +84,7 @@ async function demo(flags: DemoFlags): Promise<void> {
     const summary = await runDemo({
       fast: flags.fast === true,
       kill: flags.kill === true,
-      backend: flags.redis === true ? REDIS : (flags.redis ?? null),
+      backend: addressOf(flags.redis, REDIS) ?? addressOf(flags.nats, NATS),
       guard: flags.guard,
       say: (line) => screen.say(line),
       show: (source) => {
@@ -111,6 +115,10 @@ async function demo(flags: DemoFlags): Promise<void> {
     process.exitCode = error.code === 'demo.broken' ? 1 : 2
     process.stderr.write(`error ${error.code}: ${error.message}\n`)
   }
+}
+
+function addressOf(flag: string | true | undefined, fallback: string): string | null {
+  return flag === true ? fallback : (flag ?? null)
 }
 
 const INTERRUPTED = new Error('The demo was interrupted.')

@@ -1,7 +1,7 @@
 import { systemRandom } from '../../base/random.ts'
 import { withoutPassword } from '../../base/text.ts'
 import { createLimiter } from '../../limiter/create.ts'
-import { removeRedisLimits } from '../../limiter/open.ts'
+import { removeLimits } from '../../limiter/open.ts'
 import { type PartnerLimits, SHARED } from './partner-task.ts'
 
 /** Where the demo keeps its budgets outside its store. */
@@ -11,7 +11,7 @@ export interface SharedBudgets {
   readonly namespace: string
 }
 
-/** The budgets of a new demo at this server. @param backend `redis://host` */
+/** The budgets of a new demo at this server. @param backend `redis://host` or `nats://host` */
 export function sharedBudgets(backend: string): SharedBudgets {
   return { backend, namespace: `sluice-demo-${Math.floor(systemRandom.next() * 2 ** 48).toString(36)}` }
 }
@@ -44,5 +44,5 @@ export async function openSharedBudgets(
 
 /** Removes what the demo left at the server. */
 export async function removeSharedBudgets({ backend, namespace }: SharedBudgets): Promise<void> {
-  await removeRedisLimits(backend, namespace)
+  await removeLimits(backend, namespace)
 }

@@ -83,6 +83,12 @@ export class Entries {
     }
   }
 
+  /** Removes the key-value bucket, with all that is in it. */
+  async remove(): Promise<void> {
+    await this.#with((kv) => kv.destroy())
+    this.#kv = null
+  }
+
   async #with<T>(work: (kv: KV) => Promise<T>, awaited: typeof inTime = inTime): Promise<T> {
     this.#kv ??= this.#open()
     const kv = this.#kv
