@@ -23,7 +23,7 @@ function textOf(file) {
 export function embedded() {
   const parts = Object.entries(SCRIPTS).map(
     ([name, files]) =>
-      `/** The script of ${files.join(' and ')}. */\nexport const ${name} = ${JSON.stringify(files.flatMap(textOf).join('\n'))}\n`,
+      `/** The script of ${files.join(' and ')}. */\nexport const ${name}: string = ${JSON.stringify(files.flatMap(textOf).join('\n'))}\n`,
   )
   return `// Written by scripts/embed-lua.mjs from the .lua files beside it; change those.\n\n${parts.join('\n')}`
 }

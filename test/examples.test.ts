@@ -11,7 +11,7 @@ describe('the examples', () => {
   it.each(readdirSync(join(ROOT, 'examples')).filter((file) => file.endsWith('.ts')))(
     '%s runs to its end',
     async (file) => {
-      const { stdout } = await run(process.execPath, [join(ROOT, 'examples', file)], { timeout: 20_000 })
+      const { stdout } = await run(process.execPath, [join(ROOT, 'examples', file)], { timeout: 60_000 })
       expect(stdout).not.toBe('')
     },
   )
@@ -30,7 +30,7 @@ describe('the examples', () => {
     ['docs/internals/claim.md', 'one-claim.ts'],
     ['docs/start/first-limits.md', 'first-limits.ts'],
   ])('%s shows what %s prints', async (page, file) => {
-    const { stdout } = await run(process.execPath, [join(ROOT, 'examples', file)], { timeout: 20_000 })
+    const { stdout } = await run(process.execPath, [join(ROOT, 'examples', file)], { timeout: 60_000 })
     expect(readFileSync(join(ROOT, page), 'utf8')).toContain(`\`\`\`\n${stdout.trimEnd()}\n\`\`\``)
   })
 })

@@ -16,6 +16,10 @@ export const REGISTRY = {
     meaning: 'This Node is older than the one that Sluice needs.',
     remedy: 'Install Node 22.16 or newer.',
   },
+  'package.missing': {
+    meaning: 'A door, a store or a backend needs a package that is not installed.',
+    remedy: 'Install what the message names, beside sluice. A bundle does not bring it along either.',
+  },
   'policy.invalid': {
     meaning: "A limit's policy is of an unknown kind, or one of its values is out of range.",
     remedy: 'Correct the value that the message names.',
@@ -229,7 +233,7 @@ export const REGISTRY = {
     meaning: 'No schedule of that name is registered in the store.',
     remedy: 'List the names with sluice schedules.',
   },
-} as const
+}
 
 /** The errors of handlers, the server and the command line. */
 export const OF_PROCESSES = {
@@ -258,7 +262,7 @@ export const OF_PROCESSES = {
     meaning: 'The demo broke a promise, such as a call that the server refused.',
     remedy: 'Report it together with the summary that the demo printed.',
   },
-} as const
+}
 
 /** A stable error code. Programs branch on it, never on a message. */
 export type ErrorCode = keyof typeof REGISTRY | keyof typeof FLOW_ERRORS | keyof typeof OF_PROCESSES

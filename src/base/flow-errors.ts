@@ -129,4 +129,4 @@ export const FLOW_ERRORS = {
     meaning: 'Two steps of one name were asked for at the same time, so their results could not be told apart.',
     remedy: 'Give each a name of its own.',
   },
-} as const
+}

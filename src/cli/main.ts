@@ -3,6 +3,7 @@
 import '../base/supported-node.ts'
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { withHint } from './misspelt.ts'
 import { registerCompletion } from './commands/completion.ts'
 import { registerConfig } from './commands/config.ts'
 import { registerDashboard } from './commands/dashboard.ts'
@@ -59,5 +60,12 @@ const program = new Command('sluice')
   .version(packageVersion())
   // A usage error exits with 2, on every command; 1 reports a finding.
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
+  .configureOutput({ outputError: (text, write) => write(withHint(text, program)) })
+// Standard output closes when its reader has enough (`| head`). A command that writes on and on looks for itself.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') return
+  process.stderr.write(`error cli.usage: Standard output cannot be written: ${error.message}. It is not complete.\n`)
+  process.exit(2)
+})
 for (const register of commands) register(program)
 await program.parseAsync()

@@ -136,8 +136,13 @@ export async function reportErrors(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Reads a whole number of an option. @throws {SluiceError} `cli.usage` */
-export function wholeOf(text: string, option: string): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text)
+/** Reads a priority; its range is checked where it is stored. @throws {SluiceError} `cli.usage` */
+export function priorityOf(text: string, option: string): number {
+  return wholeOf(text, option, /^-?\d{1,15}$/)
+}
+
+/** Reads a whole number of an option, by default without a sign. @throws {SluiceError} `cli.usage` */
+export function wholeOf(text: string, option: string, form: RegExp = /^\d{1,15}$/): number {
+  if (form.test(text)) return Number(text)
   throw new SluiceError('cli.usage', `${option} is invalid: ${JSON.stringify(text)}. Expected a whole number.`)
 }

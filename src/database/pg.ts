@@ -1,5 +1,5 @@
 /** The parts of the package `pg` that Sluice uses. It loads only when a store needs it. */
-import { SluiceError } from '../base/errors.ts'
+import { packageError } from '../base/optional-package.ts'
 
 /** The used parts of a `pg` connection, or of a compatible object. */
 export interface PgClient {
@@ -86,16 +86,10 @@ interface PgModule {
   readonly Client: new (options: object) => PgOwnClient
 }
 
-/** Loads the package. @throws {SluiceError} `store.url.invalid` if it is not installed */
+/** Loads the package. @throws {SluiceError} `package.missing` */
 export async function loadPg(): Promise<PgModule> {
-  try {
-    const module = (await import('pg')) as unknown as { readonly default: PgModule }
-    return module.default
-  } catch (cause) {
-    throw new SluiceError(
-      'store.url.invalid',
-      'A postgres:// store needs the package pg, which is not installed. Install it: npm install pg.',
-      { cause },
-    )
-  }
+  const module = await import('pg').catch((cause: unknown) => {
+    throw packageError(cause, 'A postgres:// store', 'pg')
+  })
+  return (module as unknown as { readonly default: PgModule }).default
 }

@@ -333,12 +333,14 @@ function identifier(name: string): string {
 /**
  * Runs work in one transaction of a reserved connection. The server ends a transaction that idles for 2 s, since a
  * stopped process must hold no locks.
+ * @param settings statements that change settings for this transaction
  */
 export async function inTransaction<T>(
   statements: Statements,
   work: (statements: Statements) => Promise<T>,
+  settings = 'SET LOCAL idle_in_transaction_session_timeout = 2000',
 ): Promise<T> {
-  await statements.script('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 2000')
+  await statements.script(`BEGIN; ${settings}`)
   try {
     const result = await work(statements)
     await statements.script('COMMIT')

@@ -8,6 +8,7 @@ import type { WorkflowDefinition } from './define/workflow.ts'
 import type { Events } from './events/events.ts'
 import type { Figures } from './events/figures.ts'
 import type { Wakeup } from './events/wakeup.ts'
+import type { EnqueueContext } from './run/enqueue.ts'
 import type { FlowStarter } from './run/start-flows.ts'
 import type { BackendState, Budgets } from './run/budgets.ts'
 import type { PlainCode } from './run/plain-code.ts'
@@ -33,6 +34,8 @@ export interface EngineState {
 export interface EngineInternals {
   readonly settings: EngineSettings
   readonly tasks: ReadonlyMap<string, TaskDefinition>
+  /** Turns calls into jobs. */
+  readonly calls: EnqueueContext
   readonly limits: LimitRegistry
   readonly queueLimits: QueueLimits
   readonly servedQueues: ServedQueues

@@ -11,7 +11,7 @@ export interface Bounds {
   readonly queues?: number
   /** Event streams that a token holds open on this process; default 100. All callers without tokens count as one. */
   readonly streams?: number
-  /** Fetches of a token that wait for work on this process; default 1,000. */
+  /** Requests of a token that wait on this process, as fetches for work and drains do; default 1,000. */
   readonly polls?: number
   /** Bytes of payloads in one page or fetch of jobs; default 8 MiB. One job may exceed it by itself. */
   readonly answerBytes?: number

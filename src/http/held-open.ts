@@ -5,7 +5,7 @@ import { Refusal } from './refusal.ts'
 /** The kinds of answers that a caller holds open. */
 export type Kept = 'streams' | 'polls'
 
-const WORDS: Readonly<Record<Kept, string>> = { streams: 'streams of events', polls: 'waiting fetches' }
+const WORDS: Readonly<Record<Kept, string>> = { streams: 'streams of events', polls: 'waiting requests' }
 const RETRY_AFTER_S = 1
 
 /** Counts the open answers of each token on this process. All callers without tokens count as one. */
@@ -26,7 +26,7 @@ export class HeldOpen {
       throw new Refusal(429, 'rate_limited', `The token holds ${bound} ${WORDS[kind]} open, the most that it may.`, {
         retryable: true,
         details: { resource: kind, bound },
-        hint: 'End one of them first, share one, or raise bounds.${kind} in the configuration of the server.',
+        hint: `End one of them first, share one, or raise bounds.${kind} in the configuration of the server.`,
         headers: { 'Retry-After': String(RETRY_AFTER_S) },
       })
     counts[kind]++

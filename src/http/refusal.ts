@@ -65,6 +65,9 @@ const OF_ENGINE: Readonly<Record<string, readonly [number, string, string?]>> = 
   'retry.invalid': [422, 'invalid_request', 'validation_error'],
   'unique.invalid': [422, 'invalid_request', 'validation_error'],
   'option.invalid': [422, 'invalid_request', 'validation_error'],
+  'priority.invalid': [422, 'invalid_request', 'validation_error'],
+  'task.name.invalid': [422, 'invalid_request', 'validation_error'],
+  'queue.invalid': [422, 'invalid_request', 'validation_error'],
   'fairness.invalid': [422, 'invalid_request', 'validation_error'],
   'limit.key.invalid': [422, 'invalid_request', 'validation_error'],
   'limit.key.missing': [422, 'invalid_request', 'validation_error'],
@@ -113,12 +116,23 @@ export function notFound(kind: string, id: string): Refusal {
   })
 }
 
-/** Makes the refusal of a malformed request. */
+/**
+ * Makes the refusal of a malformed request: a member that is missing, unknown, misplaced or of the wrong form. It does
+ * not depend on what the server holds.
+ */
 export function invalid(message: string, details: RefusalDetails = {}): Refusal {
   return new Refusal(400, 'invalid_request', message, details)
 }
 
-/** Makes the refusal of a value of the right type that is out of range. */
+/** Makes the refusal of a cursor that no page of the list has returned. */
+export function invalidCursor(): Refusal {
+  return invalid('cursor is invalid. Expected that of an earlier page of this list; omit it to start over.')
+}
+
+/**
+ * Makes the refusal of a well-formed value that cannot be served: a rule of the engine, another member, the token or the
+ * store stands against it.
+ */
 export function unprocessable(message: string): Refusal {
   return new Refusal(422, 'invalid_request', message, { type: 'validation_error' })
 }

@@ -78,7 +78,7 @@ export interface FlowOwner {
   readonly queue: string
 }
 
-/** A flow's key as it is stored: each tenant has keys of its own. */
+/** The key of a flow, or the unique key of a job, as it is stored: each tenant has keys of its own. */
 export function keyOfTenant(tenant: string, key: string): string {
   return tenant === '' ? key : `${tenant}/${key}`
 }

@@ -107,6 +107,8 @@ export interface GrantedJob {
   /** The bucket in whose wait list it stood; null: it waited for no budget. */
   readonly waitedFor: { readonly limit: string; readonly key: string } | null
   readonly extra: string | null
+  /** It holds permits. Absent: it holds none. */
+  readonly holds?: true
   /** The buckets charged, in the order of its lane. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
   /**

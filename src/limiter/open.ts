@@ -51,18 +51,12 @@ export async function removeLimits(url: string, namespace: string): Promise<void
 
 /** The address of a store; the store itself checks the rest. */
 const STORE = /^(?:sqlite:.|postgres(?:ql)?:\/\/.)/
-const NATS = '@nats-io/kv and @nats-io/transport-node'
+const NATS = '@nats-io/kv @nats-io/transport-node'
 
-/** A backend's code, whose packages are optional. */
-async function loaded<T>(code: Promise<T>, packages: string): Promise<T> {
-  try {
-    return await code
-  } catch (cause) {
-    if (!(cause instanceof Error) || !('code' in cause) || cause.code !== 'ERR_MODULE_NOT_FOUND') throw cause
-    throw new SluiceError(
-      'limiter.url.invalid',
-      `The backend needs the packages ${packages}. Install them beside sluice, or name another backend.`,
-      { cause },
-    )
-  }
+/** A backend's code, whose packages are optional. @throws {SluiceError} `package.missing` */
+function loaded<T>(code: Promise<T>, packages: string): Promise<T> {
+  return code.catch(async (cause: unknown) => {
+    const { packageError } = await import('../base/optional-package.ts')
+    throw packageError(cause, 'The backend', packages)
+  })
 }

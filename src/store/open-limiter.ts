@@ -1,18 +1,15 @@
 import type { Clock } from '../base/clock.ts'
 import type { LimitBackend } from '../limiter/contract/limiter.ts'
 import { createStore } from './open.ts'
+import { USUAL_RETENTION } from './contract/retention.ts'
 import { StoreLimiter } from './limiter/store-limiter.ts'
-
-const DAY_US = 86_400_000_000
-/** As of an engine, unless it is told. */
-const RETENTION = { completedUs: DAY_US, cancelledUs: DAY_US, discardedUs: 7 * DAY_US }
 
 /**
  * The limits of a store, which it opens and closes.
  * @throws {SluiceError} `store.url.invalid`, `store.version`, `store.io`
  */
 export async function storeLimiterOf(url: string, namespace: string | null, clock: Clock): Promise<LimitBackend> {
-  const store = await createStore(url, { clock, durability: 'power', retention: RETENTION })
+  const store = await createStore(url, { clock, durability: 'power', retention: USUAL_RETENTION })
   await store.open()
   const detach = clock.attach?.({ pending: () => store.pending, running: () => 0 })
   const closed = async (): Promise<void> => {

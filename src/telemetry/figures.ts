@@ -1,5 +1,5 @@
 /** The figures that a server's `/metrics` has too, for OpenTelemetry's meters. */
-import { type Attributes, type Meter, type ObservableCallback, ValueType } from '@opentelemetry/api'
+import type { Attributes, Meter, ObservableCallback } from '@opentelemetry/api'
 import { Costly } from '../base/costly.ts'
 import { EventLoop } from '../base/event-loop.ts'
 import { jobGauges, usedGauges, workerGauges } from '../engine/api/gauges.ts'
@@ -7,6 +7,7 @@ import { limitFigures } from '../engine/api/limit-figures.ts'
 import type { Sluice } from '../engine/engine.ts'
 import { type Counted, outcomeOf, SECONDS } from '../engine/events/counted.ts'
 import { type EngineInternals, internalsOf } from '../engine/internals.ts'
+import { api } from './api.ts'
 
 const QUEUE = 'messaging.destination.name'
 const TASK = 'sluice.task'
@@ -26,7 +27,7 @@ export function measureFigures(sluice: Sluice, meter: Meter, withStore: boolean)
 }
 
 function countTimes({ figures }: EngineInternals, meter: Meter): () => void {
-  const seconds = { unit: 's', valueType: ValueType.DOUBLE, advice: { explicitBucketBoundaries: [...SECONDS] } }
+  const seconds = { unit: 's', valueType: api.ValueType.DOUBLE, advice: { explicitBucketBoundaries: [...SECONDS] } }
   const runs = meter.createHistogram('sluice.job.run', { ...seconds, description: 'The time of runs' })
   const claims = meter.createHistogram('sluice.claim.duration', { ...seconds, description: 'The time of claims' })
   return figures.listen({

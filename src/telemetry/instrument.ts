@@ -1,10 +1,11 @@
-import { type Meter, metrics, trace, type Tracer } from '@opentelemetry/api'
+import type { Meter, Tracer } from '@opentelemetry/api'
 import { SluiceError } from '../base/errors.ts'
 import { checkMethods, checkOptions, show } from '../base/options.ts'
 import { asError } from '../base/thrown.ts'
 import { systemClock } from '../base/clock.ts'
 import type { Sluice } from '../engine/engine.ts'
 import type { Instrumentation } from '../engine/events/instrumentation.ts'
+import { api } from './api.ts'
 import { measure } from './metrics.ts'
 import { tracing } from './tracing.ts'
 
@@ -37,8 +38,8 @@ export function instrument(sluice: Sluice, options: InstrumentOptions = {}): () 
   checkMethods(sluice, ['instrument', 'on'], 'the engine of instrument')
   checkOptions(options, ['meter', 'tracer', 'runs', 'waiting'], 'instrument')
   const {
-    meter = metrics.getMeter('sluice'),
-    tracer = trace.getTracer('sluice'),
+    meter = api.metrics.getMeter('sluice'),
+    tracer = api.trace.getTracer('sluice'),
     runs = 'child',
     waiting = true,
   } = options

@@ -1,8 +1,9 @@
-import { type Attributes, type Meter, type ObservableCallback, ValueType } from '@opentelemetry/api'
+import type { Attributes, Meter, ObservableCallback } from '@opentelemetry/api'
 import type { Sluice } from '../engine/engine.ts'
 import type { RunCall, EnqueueCall, RunEnd } from '../engine/events/instrumentation.ts'
 import { errorType, SYSTEM } from './attributes.ts'
 import { measureFigures } from './figures.ts'
+import { api } from './api.ts'
 
 /** Histogram bounds of durations and waits, in seconds. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]
@@ -23,7 +24,7 @@ export interface Measures {
 
 /** Starts to measure an engine. @param withStore reads the store at every collection */
 export function measure(sluice: Sluice, meter: Meter, withStore: boolean): Measures {
-  const seconds = { unit: 's', valueType: ValueType.DOUBLE, advice: { explicitBucketBoundaries: SECONDS } }
+  const seconds = { unit: 's', valueType: api.ValueType.DOUBLE, advice: { explicitBucketBoundaries: SECONDS } }
   const sent = meter.createCounter('messaging.client.sent.messages', { unit: '{message}' })
   const duration = meter.createHistogram('messaging.process.duration', seconds)
   const stops = [

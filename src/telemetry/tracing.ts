@@ -1,15 +1,4 @@
-import {
-  type Attributes,
-  type Context,
-  context,
-  propagation,
-  ROOT_CONTEXT,
-  type Span,
-  SpanKind,
-  SpanStatusCode,
-  trace,
-  type Tracer,
-} from '@opentelemetry/api'
+import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api'
 import { asError } from '../base/thrown.ts'
 import type {
   Carried,
@@ -20,7 +9,10 @@ import type {
   StepCall,
 } from '../engine/events/instrumentation.ts'
 import type { StepEnd } from '../engine/define/flow-entry.ts'
+import { api } from './api.ts'
 import { errorType, SYSTEM } from './attributes.ts'
+
+const { context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } = api
 
 /**
  * Creates spans around enqueues, runs and the code of steps. Names and attributes follow OpenTelemetry's semantic conventions for

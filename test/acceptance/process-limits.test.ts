@@ -64,8 +64,9 @@ describe.each(STORES)('waiting jobs of processes, on $name', (kind) => {
     expectOncePerAttempt(starts)
     const again = ofA.filter(({ attempt }) => attempt > 1)
     expect(again.length, 'jobs that the kill interrupted').toBeLessThanOrEqual(20)
-    const inOrder = ofA.filter(({ attempt }) => attempt === 1).map(numberOf)
-    expect(inOrder).toEqual([...inOrder].sort((x, y) => x - y))
+    const firsts = ofA.filter(({ attempt }) => attempt === 1).toSorted((x, y) => numberOf(x) - numberOf(y))
+    const decided = firsts.map(({ decidedUs }) => decidedUs)
+    expect(decided).toEqual(decided.toSorted((x, y) => x - y))
     const [c = NaN] = secondsOf(
       starts.filter(({ key }) => key === 'C'),
       fromUs,

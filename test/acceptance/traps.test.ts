@@ -55,7 +55,7 @@ describe('a budget that was thought to be kept', () => {
     for (const [count, seconds] of cases) {
       const room = await Room.open({ policy: rate(count, seconds) })
       await room.enqueueMany(2 * count, { key: 'A' })
-      await room.until(2 * seconds)
+      await room.until(seconds + 60)
       const refilled = Array.from({ length: count }, (_, i) => ((i + 1) * seconds) / count)
       expectSeconds(room.secondsOf('A'), [...times(count, 0), ...refilled])
       await room.finish()

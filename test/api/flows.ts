@@ -76,7 +76,7 @@ const watch = machine('watch', {
   first: 'look',
   result: input<{ count: number }>(),
   key: ({ team }) => team,
-  hold: [oneAtOnce.by((state: { team: string }) => state.team)],
+  hold: [oneAtOnce.by((state: { team: string }) => state.team), { limit: perTeam, by: 'team', weight: 'seen' }, { limit: mail, by: ({ team }) => team }],
   limits: { look: [mail, perTeam.by((state: { seen: number }) => state.seen), { limit: perTeam, by: 'team', weight: 'seen' }] },
   retry: { attempts: 2 },
   run: {
@@ -119,6 +119,10 @@ export function refused(): void {
   void close.start({ account: 'a' }, { unique: 'x' })
   // @ts-expect-error held by a field that the input has not
   workflow('w', input<{ a: string }>(), { hold: [oneAtOnce.by((i) => i.b)], run: async () => 1 })
+  // @ts-expect-error held by a path that the first state has not
+  machine('m', { states: { a: input<{ a: string }>() }, first: 'a', hold: [{ limit: mail, by: 'b' }], run: { a: (_, to) => to.done() } })
+  // @ts-expect-error held by a path that the input has not
+  graph('g', input<{ a: string }>(), { hold: [{ limit: mail, by: 'b' }] })
   // @ts-expect-error a number as the key of a flow
   workflow('w', input<{ a: number }>(), { key: ({ a }) => a, run: async () => 1 })
   workflow('w', input<{ email: string }>(), {

@@ -99,7 +99,7 @@ describe('a timer in virtual time', () => {
 
 test('a timer that is not referenced lets the process end', () => {
   const url = new URL('../../src/base/clock.ts', import.meta.url).href
-  const code = `import { systemClock as c } from ${JSON.stringify(url)}; c.setTimer(() => {}, 60_000).unref()`
-  const ended = spawnSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 20_000 })
+  const code = `import { systemClock as c } from ${JSON.stringify(url)}; c.setTimer(() => {}, 600_000).unref()`
+  const ended = spawnSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 100_000 })
   expect(ended.status).toBe(0)
 })

@@ -33,13 +33,15 @@ describe('sluice jobs', () => {
     expect((await sluice(['jobs', first as string, '--store', url])).code).toBe(1)
   })
 
-  it('moves, promotes and reschedules', async () => {
+  it('moves, reprioritizes, promotes and reschedules', async () => {
     const { url, acme } = await storeWithWaiting()
     const id = acme[0] as string
     expect((await sluice(['jobs', 'move', 'other', '--queue', 'models', '--yes', '--store', url])).out).toContain(
       '2 of 2',
     )
     expect(await jobs(url, '--filter', 'queue=other')).toHaveLength(2)
+    expect((await sluice(['jobs', 'reprioritize', '-5', id, '--yes', '--store', url])).out).toContain('1 of 1')
+    expect((await jobs(url, '--filter', `id=${id}`)).map(({ priority }) => priority)).toEqual([-5])
     expect(await sluice(['jobs', 'reschedule', id, '2150-01-01T00:00:00Z', '--store', url])).toMatchObject({ code: 0 })
     expect(await jobs(url, '--state', 'scheduled')).toHaveLength(1)
     expect(await sluice(['jobs', 'promote', id, '--store', url])).toMatchObject({ code: 0 })
@@ -60,7 +62,7 @@ describe('sluice jobs', () => {
     [['retry', '--filter', 'since=yesterday', '--yes'], 'since is invalid'],
     [['cancel', '--watch', '--state', 'active'], 'watch'],
     [['--watch', 'cancel', '--state', 'active'], '--watch belongs to commands that only look'],
-    [['reschedule', 'x', 'tomorrow'], 'Expected a time'],
+    [['reschedule', 'x', 'tomorrow'], 'Expected one with its zone'],
     [['move', 'No Queue', '--state', 'available', '--yes'], 'queue name is invalid'],
   ])('%j is a usage error', async (args, words) => {
     const { url } = await storeWithWaiting()

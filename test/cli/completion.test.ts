@@ -27,7 +27,7 @@ const inFolder = (script: string): string => {
   return path
 }
 const run = (shell: string, ...args: readonly string[]): string[] =>
-  execFileSync(shell, args, { timeout: 20_000 }).toString().trim().split('\n')
+  execFileSync(shell, args, { timeout: 60_000 }).toString().trim().split('\n')
 
 const SHELLS: readonly [shell: string, offered: Offered][] = [
   ['bash', (script, typed) => run('bash', '-c', `${script}\n${BASH}`, 'bash', ...typed)],
@@ -79,7 +79,7 @@ test('every command and every verb is offered', async () => {
   expect(listed.length).toBeGreaterThan(20)
   const offered = SHELLS[0]?.[1](script, [''])
   expect(offered).toEqual(expect.arrayContaining(listed))
-  expect(SHELLS[0]?.[1](script, ['jobs', 're'])).toEqual(['retry', 'reschedule'])
+  expect(SHELLS[0]?.[1](script, ['jobs', 're'])).toEqual(['retry', 'reprioritize', 'reschedule'])
 })
 
 test('another shell is refused', async () => {

@@ -75,7 +75,8 @@ describe('sluice demo --fast', () => {
   )
 })
 
-describe.each([
+// How late these start is not what they assert.
+describe.concurrent.each([
   ['redis', REDIS],
   ['nats', NATS],
 ] as const)('sluice demo --%s', (flag, address) => {

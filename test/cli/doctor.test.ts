@@ -111,9 +111,11 @@ test('sluice doctor sees a long transaction and who waits for its lock', async (
   try {
     await Promise.all([holder.connect(), waiter.connect()])
     await holder.query('BEGIN; SELECT pg_advisory_xact_lock(77)')
+    const [own] = (await waiter.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows
     const waiting = waiter.query('SELECT pg_advisory_xact_lock(77)').catch(() => undefined)
-    await expect.poll(async () => (await store.diagnose()).blocked.length).toBe(1)
-    const [blocked] = (await store.diagnose()).blocked
+    const isBlocked = async () => (await store.diagnose()).blocked.find(({ pid }) => pid === own?.pid)
+    await expect.poll(isBlocked).toBeDefined()
+    const blocked = await isBlocked()
     await expect
       .poll(async () => (await store.diagnose()).transactions.map(({ pid }) => pid))
       .toEqual(expect.arrayContaining(blocked?.by as number[]))

@@ -39,10 +39,11 @@ test.each([
   [['work', '{', '--no-limits'], 2, 'not JSON'],
   [['work'], 2, 'Name each with --limit'],
   [['work', '--limit', 'crm', '--no-limits'], 2, ''],
-  [['work', '--limit', 'nope'], 1, 'No limit nope'],
+  [['work', '--limit', 'nope'], 1, 'No limit'],
+  [['work', '--limit', 'crm=a', '--limit', 'crm=a'], 1, 'No limit'],
   [['work', '--no-limits', '--priority', 'high'], 2, 'priority'],
   [['work', '--no-limits', '--queue', 'No Queue'], 2, 'queue name is invalid'],
-  [['work', '--no-limits', '--run-at', 'soon'], 2, 'runAt'],
+  [['work', '--no-limits', '--run-at', 'soon'], 2, 'The time "soon"'],
   [['work', '--no-limits', '--delay', '1s', '--run-at', '2100-01-01T00:00:00Z'], 2, 'exclude each other'],
 ])('sluice enqueue %j stores nothing', async (args, code, words) => {
   const url = kinds[0]?.create() ?? ''

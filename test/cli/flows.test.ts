@@ -166,6 +166,8 @@ describe('sluice flows', () => {
     [['explain', 'x'], 1, 'flow.not_found'],
     [['signal', 'x', 'go'], 1, 'flow.not_found'],
     [['retry', 'x'], 1, 'flow.not_found'],
+    [['retry', 'x', '--from', ''], 2, 'option.invalid'],
+    [['retry', 'x', '--from', 'x'.repeat(256)], 2, 'option.invalid'],
     [['cancel', 'x'], 1, 'flow.not_found'],
     [['signal', 'x', 'go', '{by'], 2, 'cli.usage'],
     [['list', '--state', 'done'], 2, 'cli.usage'],

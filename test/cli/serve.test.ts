@@ -33,6 +33,8 @@ interface Running {
   readonly child: ChildProcess
   readonly said: () => string
   readonly out: () => string
+  /** Its exit code, once all that it said has been read. */
+  readonly closed: Promise<number | null>
 }
 
 function run(flags: readonly string[], env: Record<string, string> = {}): Running {
@@ -45,22 +47,16 @@ function run(flags: readonly string[], env: Record<string, string> = {}): Runnin
   let out = ''
   child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
   child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
+  const closed = once(child, 'close').then(([code]) => code as number | null)
   onTestFinished(async () => {
-    if (child.exitCode !== null || child.signalCode !== null) return
     child.kill('SIGKILL')
-    await once(child, 'exit')
+    await closed
   })
-  return { child, said: () => said, out: () => out }
-}
-
-async function ended(running: Running): Promise<number | null> {
-  if (running.child.exitCode !== null) return running.child.exitCode
-  const [code] = (await once(running.child, 'exit')) as [number | null]
-  return code
+  return { child, said: () => said, out: () => out, closed }
 }
 
 async function listening(running: Running): Promise<string> {
-  await expect.poll(running.out, { timeout: 20_000 }).toMatch(/^listening on /m)
+  await expect.poll(running.out).toMatch(/^listening on /m)
   return /^listening on (\S+)$/m.exec(running.out())?.[1] as string
 }
 
@@ -82,7 +78,7 @@ describe('a start that fails ends the process with one line', () => {
   ]
   test.each(cases)('%s', async (_, flags, words) => {
     const running = run(['--port', '0', ...flags()])
-    expect(await ended(running)).toBe(1)
+    expect(await running.closed).toBe(1)
     const lines = running.said().trimEnd().split('\n')
     expect(lines.filter((line) => line.startsWith('error '))).toHaveLength(1)
     expect(lines.at(-1)).toMatch(words)
@@ -94,7 +90,7 @@ describe('a start that fails ends the process with one line', () => {
     await once(taken, 'listening')
     onTestFinished(() => void taken.close())
     const running = run(['--port', String((taken.address() as { port: number }).port)])
-    expect(await ended(running)).toBe(1)
+    expect(await running.closed).toBe(1)
     expect(running.said()).toMatch(/^error server\.listen: Cannot listen on .*\n$/m)
   })
 })
@@ -103,7 +99,7 @@ describe('--check', () => {
   test('says that all is well, and serves nothing; the store need not be there yet', async () => {
     const path = join(folder(), 'new.db')
     const running = run(['--check', '--store', `sqlite:${path}`, '--config', config({ tokens: [ADMIN] })])
-    expect(await ended(running)).toBe(0)
+    expect(await running.closed).toBe(0)
     expect(running.out()).not.toContain('listening')
   })
 
@@ -111,7 +107,7 @@ describe('--check', () => {
     [{ tokens: [{ ...ADMIN, scopes: ['root'] }] }, 1],
     [{ types: { a: { limits: [{ limit: 'typo' }] } } }, 1],
   ])('%j ends with %d', async (json, code) => {
-    expect(await ended(run(['--check', '--config', config(json)]))).toBe(code)
+    expect(await run(['--check', '--config', config(json)]).closed).toBe(code)
   })
 })
 
@@ -131,7 +127,7 @@ describe('tokens', () => {
 
   test.each(['[]', 'no json', '{}'])('of a variable that holds %s leave no server open', async (value) => {
     const running = run(['--port', '0'], { SLUICE_TOKENS: value })
-    expect(await ended(running)).toBe(1)
+    expect(await running.closed).toBe(1)
   })
 })
 
@@ -173,5 +169,5 @@ test('told to stop, a server serves on for its drain delay while it says that it
   await expect.poll(() => status('/health/ready'), { interval: 20 }).toBe(503)
   expect(await status('/health/live')).toBe(200)
   expect(await status('/ojs/v1/queues')).toBe(200)
-  expect(await ended(running)).toBe(0)
+  expect(await running.closed).toBe(0)
 })

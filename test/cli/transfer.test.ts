@@ -1,5 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
@@ -7,6 +9,7 @@ import { openExisting } from '../../src/store/open.ts'
 import { everyStore, onSqlite } from '../stores.ts'
 import { emptyStore, folder, sluice } from './terminal.ts'
 
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const kinds = await everyStore('sluice export and import')
 
 const crm = limit('crm', { rate: 1, per: '1h' })
@@ -155,4 +158,28 @@ describe('a bad file', () => {
         .map((line) => (JSON.parse(line) as { kind: string }).kind),
     ).toEqual(expect.arrayContaining(['limit', 'schedule', 'job']))
   })
+})
+
+test.each([
+  ['a file', ' --to "$1"', /^error cli\.usage: .+EFBIG.+ not complete, and its file was removed\.$/m],
+  [
+    'standard output',
+    ' > "$1"',
+    /^error cli\.usage: Standard output cannot be written: EFBIG.+ It is not complete\.$/m,
+  ],
+])('an export to %s that there is no room for says so, and leaves no half file by its name', async (_, to, words) => {
+  const dir = folder()
+  const store = `sqlite:${join(dir, 'big.db')}`
+  const big = task('big', input<string>(), { run: () => undefined })
+  const engine = new Sluice({ store, tasks: [big], logger: silentLogger })
+  await big.enqueueMany(Array.from({ length: 40 }, () => 'x'.repeat(100_000)))
+  await engine.stop()
+  const file = join(dir, 'out.ndjson')
+  // A bound of 512 kB, or of 1 MB, as the shell counts its blocks: the disk is as full as that.
+  const script = `ulimit -f 1024; exec "$2" "$3" export --store "$4"${to}`
+  const { status, stderr } = spawnSync('sh', ['-c', script, 'sh', file, process.execPath, MAIN, store], {
+    encoding: 'utf8',
+  })
+  expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(words) as string })
+  if (to.includes('--to')) expect(readdirSync(dir)).not.toContain('out.ndjson')
 })

@@ -16,6 +16,7 @@ import { dropSchema } from '../drop-schema.ts'
 const KEYS = Number(process.env['SLUICE_PLAN_KEYS'] ?? 20_000)
 const ENDED = 5 * KEYS
 const SLOTS = 10
+const FEW_KEYS = Array.from({ length: 50 }, (_, i) => `k${100 + i}`)
 
 withPostgres('the plans of the claim on PostgreSQL', () => {
   const schema = `sluice_plans_${process.pid}`
@@ -150,6 +151,31 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
         await store.overdueRuns(10)
       })
       expect(read).toBeLessThan(100)
+    })
+
+    test.each([
+      ['keys of a limit', () => store.limitKeys({ limit: 'r', sort: 'key', after: null, rows: 50 })],
+      ['buckets by their keys', () => store.inspectKeys('r', FEW_KEYS)],
+      ['a bucket', () => store.inspect('r', 'k77')],
+      ['a wait list', () => store.waitList('r', 'k77', 25)],
+      [
+        'jobs of a state among the newest',
+        () => store.list({ states: ['available'], from: 2 * KEYS, before: 2 * KEYS + 200 }),
+      ],
+      ['jobs of a rare state', () => store.jobsInStates(['discarded'], 100)],
+    ])('a page of %s reads its rows, and what waits for them', async (_, page) => {
+      await page()
+      expect(await rowsRead(async () => void (await page()))).toBeLessThan(1000)
+    })
+
+    test('a page of keys by their next start reads the keys of one limit at most, and what waits for its own', async () => {
+      const page = () => store.limitKeys({ limit: 'r', sort: 'next', after: null, rows: 50 })
+      expect(await rowsRead(async () => void (await page()))).toBeLessThan(KEYS + 1000)
+    })
+
+    test('a sample and a part of the wait lists read some thousand rows', async () => {
+      expect(await rowsRead(async () => void (await store.throttled(50, KEYS - 500)))).toBeLessThan(5000)
+      expect(await rowsRead(async () => void (await store.sample(1)))).toBeLessThan(30_000)
     })
 
     test('recovery, promotion and pruning read what they change', async () => {

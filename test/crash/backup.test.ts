@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { workflow } from '../../src/exports/flows.ts'
 import { dropSchema } from '../drop-schema.ts'
@@ -71,10 +71,9 @@ test.each(stores)('a backup taken beside the work of an engine on $name goes on 
   await Promise.all(done.map((job) => job.result()))
   const waiting = await first.held.enqueueMany(Array.from({ length: 5 }, (_, n) => ({ n })))
   const later = await first.plain.enqueue({ n: 99 }, { delay: '1s' })
-  await vi.waitFor(async () => {
-    const { steps = [] } = (await engine.flows.inspect(flow.id)) ?? {}
-    if (!steps.some(({ name, state }) => name === 'reserve' && state === 'done')) throw new Error('not yet reserved')
-  })
+  await expect
+    .poll(async () => (await engine.flows.inspect(flow.id))?.steps)
+    .toContainEqual(expect.objectContaining({ name: 'reserve', state: 'done' }))
   const running = first.plain.enqueueMany(Array.from({ length: 500 }, (_, n) => ({ n: 100 + n })))
   const copy = await restored(store)
   await Promise.all((await running).map((job) => job.result()))

@@ -1,7 +1,7 @@
 // Everything that real fleets go through, at once and from a seed; and the promises that must hold afterwards.
 import { expect } from 'vitest'
 import { type Job, seededRandom, type Sluice } from '../../src/exports/index.ts'
-import { START_WITHIN_MS, Fleet, type Member, pause, until } from './fleet.ts'
+import { Fleet, type Member, pause, until } from './fleet.ts'
 import { AT_ONCE, callTask, GUARD_MS, PER_SECOND } from './tasks.ts'
 import { monotonicUs, type Start, Observer } from './observer.ts'
 
@@ -79,7 +79,7 @@ export class Chaos {
     this.#url = await this.observer.listen()
     await this.#arrive(40)
     for (const skewS of skewsS) this.#members.push(this.#worker(skewS))
-    for (const member of this.#members) await until(`${member.name} is at work`, START_WITHIN_MS, () => member.ready)
+    for (const member of this.#members) await until(`${member.name} is at work`, () => member.ready)
     const restartsLeft = [...restarts]
     for (let fault = 0; fault < faults; fault++) {
       const elapsed = fault / faults
@@ -147,7 +147,7 @@ export class Chaos {
   /** One process is stopped past its leases, and goes on as if nothing had happened. */
   async #sleep(): Promise<void> {
     const member = this.#members[Math.floor(this.#chance(0, this.#members.length))] as Member
-    await until(`${member.name} is at work`, START_WITHIN_MS, () => member.ready)
+    await until(`${member.name} is at work`, () => member.ready)
     const span: Span = { fromUs: monotonicUs(), toUs: Infinity }
     this.#asleep.set(member.name, [...(this.#asleep.get(member.name) ?? []), span])
     this.fleet.sleep(member)
@@ -194,14 +194,14 @@ export class Chaos {
   async #exhaust(): Promise<void> {
     const calls = Array.from({ length: 3 * PER_SECOND }, () => ({ tenant: 't0' }))
     this.jobs.push(...(await this.#call.enqueueMany(calls)))
-    await until('a budget holds jobs back', 60_000, async () =>
+    await until('a budget holds jobs back', async () =>
       (await this.engine.limits.inspect('tenant')).some(({ waiting }) => waiting > 0),
     )
   }
 
   async #drain(): Promise<void> {
     const left = new Set(this.jobs.map(({ id }) => id))
-    await until('every job is completed', 60_000, async () => {
+    await until('every job is completed', async () => {
       for (const id of left) {
         if ((await this.engine.jobs.get(id))?.state !== 'completed') return false
         left.delete(id)

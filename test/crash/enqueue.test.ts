@@ -41,8 +41,8 @@ test(`what ${ROUNDS} killed processes had acknowledged is stored, and runs`, asy
 
   await engine.start()
   for (const id of acknowledged)
-    await until(`${id} is completed`, 10_000, async () => (await engine.jobs.get(id))?.state === 'completed')
+    await until(`${id} is completed`, async () => (await engine.jobs.get(id))?.state === 'completed')
   // Those that were stored and never acknowledged run too.
-  await until('no job waits', 10_000, async () => (await engine.jobs.list({ states: UNFINISHED })).length === 0)
+  await until('no job waits', async () => (await engine.jobs.list({ states: UNFINISHED })).length === 0)
   expect(fleet.accidents).toEqual([])
 })

@@ -165,11 +165,11 @@ export class Fleet {
   }
 }
 
-/** A process starts in half a second alone, and ten times slower beside eight busy ones on its core. */
-export const START_WITHIN_MS = 60_000
+/** Only what hangs is given up: a process starts in half a second alone, and ten times slower beside eight busy ones. */
+const PATIENCE_MS = 60_000
 
 /** Waits for what must come; fails when it has not come in time. */
-export async function until(what: string, withinMs: number, condition: Condition): Promise<void> {
+export async function until(what: string, condition: Condition, withinMs: number = PATIENCE_MS): Promise<void> {
   if (!(await comesTrue(withinMs, condition))) throw new Error(`waited ${withinMs} ms in vain: ${what}`)
 }
 

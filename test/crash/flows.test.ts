@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { call, seededRandom } from '../../src/exports/index.ts'
-import { START_WITHIN_MS, Fleet, pause, until } from './fleet.ts'
+import { Fleet, pause, until } from './fleet.ts'
 import { stepTask } from './tasks.ts'
 
 const KILLS = 12
@@ -30,7 +30,7 @@ test(`${KILLS} kills lose no step of a flow, hand on every result, and call each
   let interrupted = 0
   for (let kills = 0; kills < KILLS; kills++) {
     const victim = fleet.flowWorker()
-    await until(`${victim.name} is at work`, START_WITHIN_MS, () => victim.ready)
+    await until(`${victim.name} is at work`, () => victim.ready)
     await pause(random.next() * 60)
     await fleet.kill(victim)
     if ((await engine.jobs.list({ states: ['active'] })).length > 0) interrupted++
@@ -39,12 +39,8 @@ test(`${KILLS} kills lose no step of a flow, hand on every result, and call each
   }
   const last = fleet.flowWorker()
   for (const id of flows)
-    await until(`the flow ${id} has completed`, 20_000, async () => (await engine.flows.get(id))?.state === 'completed')
-  await until(
-    'no job waits',
-    20_000,
-    async () => (await engine.jobs.list({ states: ['available', 'active'] })).length === 0,
-  )
+    await until(`the flow ${id} has completed`, async () => (await engine.flows.get(id))?.state === 'completed')
+  await until('no job waits', async () => (await engine.jobs.list({ states: ['available', 'active'] })).length === 0)
   await fleet.stop(last)
 
   expect(fleet.accidents).toEqual([])

@@ -75,8 +75,9 @@ for (const store of await everyStore('flows of four processes at one key'))
         await once(child, 'message')
         return child
       }
-      await Promise.all(SKEWS_S.map(worker))
       const now = (): number => Number(process.hrtime.bigint() / 1000n) / 1e6
+      const beganAt = now()
+      await Promise.all(SKEWS_S.map(worker))
       if (backend) {
         await expect.poll(() => starts().length, { timeout: 60_000, interval: 20 }).toBeGreaterThan(BURST * 2)
         backend.stop()
@@ -84,8 +85,8 @@ for (const store of await everyStore('flows of four processes at one key'))
         await pause(GONE_MS)
         const backAt = now()
         backend.go()
-        // A step that was paid for may still begin; without its backend the budget admits no other.
-        expect(starts().filter(({ at }) => at > goneAt + LATE_S && at < backAt)).toEqual([])
+        // A step that was paid for may still begin, however late; without its backend the budget admits no other.
+        expect(starts().filter(({ at }) => at < backAt).length).toBeLessThanOrEqual(BURST + RATE * (goneAt - beganAt))
         expect(starts().length).toBeLessThan(FLOWS)
       }
       const results = await Promise.all(flows.map((flow) => flow.result({ timeout: 120_000 })))

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type Job, seededRandom, type Sluice } from '../../src/exports/index.ts'
-import { START_WITHIN_MS, comesTrue, Fleet, type Member, pause, until } from './fleet.ts'
+import { comesTrue, Fleet, type Member, pause, until } from './fleet.ts'
 import { AT_ONCE, callTask, GUARD_MS, PER_SECOND } from './tasks.ts'
 import { monotonicUs, type Start, Observer } from './observer.ts'
 
@@ -101,7 +101,7 @@ test(`${KILLS} kills lose no job, exceed no budget, and run nothing twice but wh
     const which = chance(0, 1) < 0.5 ? 0 : 1
     const victim = members[which] as Member
     // Now and then one is killed while it is still opening the file or taking back what others left.
-    if (kills % 6 !== 5) await until(`${victim.name} is at work`, START_WITHIN_MS, () => victim.ready)
+    if (kills % 6 !== 5) await until(`${victim.name} is at work`, () => victim.ready)
     await pause(chance(30, 300))
     // Budgets make quiet times: half of the kills wait, for a while, until they interrupt something.
     if (kills % 2 === 0) await comesTrue(1000, () => observer.isBusy(victim.name))
@@ -111,7 +111,7 @@ test(`${KILLS} kills lose no job, exceed no budget, and run nothing twice but wh
     await arrive(4)
   }
   for (const job of jobs)
-    await until(`${job.id} is completed`, 15_000, async () => (await engine.jobs.get(job.id))?.state === 'completed')
+    await until(`${job.id} is completed`, async () => (await engine.jobs.get(job.id))?.state === 'completed')
   for (const member of members) await fleet.stop(member)
 
   expect(fleet.accidents).toEqual([])

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type Job, seededRandom, silentLogger, Sluice } from '../../src/exports/index.ts'
 import { type Link, PostgresProxy } from '../postgres-proxy.ts'
 import { onPostgres } from '../stores.ts'
-import { START_WITHIN_MS, Fleet, pause, until } from './fleet.ts'
+import { Fleet, pause, until } from './fleet.ts'
 import { AT_ONCE, callTask, GUARD_MS, PER_SECOND } from './tasks.ts'
 import { monotonicUs, Observer } from './observer.ts'
 
@@ -59,7 +59,7 @@ test.skipIf(!postgres)(
     }
     await arrive()
     const workers = Array.from({ length: WORKERS }, () => fleet.worker(url, { lease: LEASE }))
-    for (const worker of workers) await until(`${worker.name} is at work`, START_WITHIN_MS, () => worker.ready)
+    for (const worker of workers) await until(`${worker.name} is at work`, () => worker.ready)
 
     for (let faults = 0; faults < FAULTS;) {
       if (asked - observer.starts.length < BACKLOG * 2) void arrive()
@@ -72,19 +72,19 @@ test.skipIf(!postgres)(
     for (const link of proxy.links) Object.assign(link, { losesAnswerTo: null, delayMs: 0 })
     // Those that fell silent stay so; work must go on nevertheless, in each process.
     for (let i = 0; i < 3; i++) await arrive()
-    await until('work goes on', GOES_ON_WITHIN_MS, () => (observer.starts.at(-1)?.atUs ?? 0) > lastUs)
+    await until('work goes on', () => (observer.starts.at(-1)?.atUs ?? 0) > lastUs, GOES_ON_WITHIN_MS)
     // Others may be quicker to start what there is: there has to be work until the last of them goes on.
     const available = async (): Promise<number> =>
       (await looker.jobs.list({ states: ['available'], limit: BACKLOG })).length
     for (const { name } of workers)
-      await until(`${name} goes on`, 60_000, async () => {
+      await until(`${name} goes on`, async () => {
         if ((await available()) < BACKLOG / 2) await arrive()
         return observer.starts.some(({ worker, atUs }) => worker === name && atUs > lastUs)
       })
 
     const unfinished = async (): Promise<number> =>
       (await looker.jobs.list({ states: ['available', 'active', 'retryable', 'scheduled'], limit: 1000 })).length
-    await until('every job has ended', 60_000, async () => (await unfinished()) === 0)
+    await until('every job has ended', async () => (await unfinished()) === 0)
     for (const worker of workers) await fleet.stop(worker)
 
     expect(fleet.accidents).toEqual([])

@@ -57,7 +57,7 @@ test.skipIf(!READY)(
     await first.limits.resume('crm', 't1')
     expect((await first.limits.inspect('crm', 't2'))[0]).toMatchObject({ limit: 'crm', key: 't2' })
 
-    await until('all have ended', 60_000, async () => {
+    await until('all have ended', async () => {
       const [oldest] = await first.jobs.list({ states: ['available', 'active', 'scheduled', 'retryable'], limit: 1 })
       return oldest === undefined
     })

@@ -49,7 +49,7 @@ test.skipIf(!INSTALLED).each(['fast', 'immediate'] as const)(
     const fleet = new Fleet(inSchema(cluster.url, 'away'))
     let mayEnd = false
     const observer = new Observer(async () => {
-      await until('runs may end', 30_000, () => mayEnd)
+      await until('runs may end', () => mayEnd)
       return 'done'
     })
     const url = await observer.listen()
@@ -57,17 +57,17 @@ test.skipIf(!INSTALLED).each(['fast', 'immediate'] as const)(
     const engine = fleet.engine([call])
     const jobs = await call.enqueueMany(Array.from({ length: RUNNING }, (_, i) => ({ tenant: `t${i}` })))
     const workers = [fleet.worker(url), fleet.worker(url)]
-    await until('all have started', 20_000, () => observer.starts.length === RUNNING)
+    await until('all have started', () => observer.starts.length === RUNNING)
 
     fleet.storeMayBeAway = true
     await cluster.stop(how)
     mayEnd = true
-    await until('all have been answered', 5000, () => observer.starts.every(({ endUs }) => endUs < Infinity))
+    await until('all have been answered', () => observer.starts.every(({ endUs }) => endUs < Infinity))
     // Time for the first settles to fail.
     await pause(1000)
     await cluster.start()
     for (const { id } of jobs)
-      await until(`${id} is completed`, 15_000, async () => {
+      await until(`${id} is completed`, async () => {
         try {
           return (await engine.jobs.get(id))?.state === 'completed'
         } catch {
@@ -101,7 +101,7 @@ test.skipIf(!INSTALLED)(
     expect(fleet.starts().length, 'starts while the store is away').toBe(before)
     await cluster.start()
     await fleet.started(before + 1)
-    await until('every job has run', 40_000, () => new Set(fleet.starts().map(({ id }) => id)).size === JOBS)
+    await until('every job has run', () => new Set(fleet.starts().map(({ id }) => id)).size === JOBS)
     const starts = fleet.starts()
     expectOncePerAttempt(starts)
     expectWithinBudget(

@@ -3,7 +3,7 @@ import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { call, seededRandom } from '../../src/exports/index.ts'
 import { onPostgres } from '../stores.ts'
-import { START_WITHIN_MS, Fleet, type Member, pause, until } from './fleet.ts'
+import { Fleet, type Member, pause, until } from './fleet.ts'
 import { stepTask } from './tasks.ts'
 
 const KILLS = Number(process.env['FLOW_KILLS'] ?? 12)
@@ -66,7 +66,7 @@ test.skipIf(!postgres)(
     for (let kills = 1; kills <= KILLS; kills++) {
       const [victim] = members.splice(Math.floor(random.next() * members.length), 1)
       if (!victim) throw new RangeError('nobody is left')
-      await until(`${victim.name} is at work`, START_WITHIN_MS, () => victim.ready)
+      await until(`${victim.name} is at work`, () => victim.ready)
       await pause(random.next() * 60)
       await fleet.kill(victim)
       if ((await engine.jobs.list({ states: ['active'] })).length > 0) interrupted++
@@ -74,10 +74,10 @@ test.skipIf(!postgres)(
       if (kills % (KILLS / ROUNDS) === 0 && kills < KILLS) await startSome()
     }
     for (const id of flows.keys())
-      await until(`the flow ${id} has ended`, 60_000, async () => (await engine.flows.get(id))?.state !== 'running')
+      await until(`the flow ${id} has ended`, async () => (await engine.flows.get(id))?.state !== 'running')
     const waits = ['available', 'active', 'retryable', 'pending', 'scheduled'] as const
-    await until('no job waits', 60_000, async () => (await engine.jobs.list({ states: waits })).length === 0)
-    for (const member of members) await until(`${member.name} is at work`, START_WITHIN_MS, () => member.ready)
+    await until('no job waits', async () => (await engine.jobs.list({ states: waits })).length === 0)
+    for (const member of members) await until(`${member.name} is at work`, () => member.ready)
     for (const member of members) await fleet.stop(member)
 
     expect(fleet.accidents).toEqual([])

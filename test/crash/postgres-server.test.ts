@@ -46,7 +46,7 @@ test.skipIf(!PostgresCluster.installed('a server whose PostgreSQL restarts'))(
     expect(running).toBe(ids[0])
 
     await postgres.stop('immediate')
-    await expect.poll(() => health(server), { timeout: 10_000 }).toBe(503)
+    await expect.poll(() => health(server)).toBe(503)
     const refused = await send(server, 'POST', '/ojs/v1/workers/fetch', { queues: ['q'], worker_id: 'w' })
     expect(refused).toMatchObject({ status: 503, body: { error: { code: 'backend_error', retryable: true } } })
     expect(JSON.stringify(refused)).not.toContain('5432')
@@ -56,7 +56,7 @@ test.skipIf(!PostgresCluster.installed('a server whose PostgreSQL restarts'))(
     await postgres.start()
     ids.push(await pushed)
     expect(await acked).toMatchObject({ status: 200, body: { state: 'completed' } })
-    await expect.poll(() => health(server), { timeout: 10_000 }).toBe(200)
+    await expect.poll(() => health(server)).toBe(200)
 
     expect(new Set([await fetchOne(server), await fetchOne(server)])).toEqual(new Set(ids.slice(1)))
     const waiting = fetchOne(server, 'PT20S')

@@ -107,7 +107,7 @@ describe.each(stores)('a rolling upgrade on $name', (kind) => {
     const keyed = await reader.jobs.list({ task: 'keyed', limit: 1000 })
     expect(keyed).toHaveLength(18 * 11)
     const later = keyed.filter(({ input }) => (input as { n: number }).n >= 100).map(({ id }) => id)
-    await vi.waitFor(() => expect(later.filter((id) => !completed.has(id))).toEqual([]), { timeout: 30_000 })
+    await expect.poll(() => later.filter((id) => !completed.has(id))).toEqual([])
     for (const tenant of [0, 1]) {
       const own = keyed.filter(({ input }) => Math.floor((input as { n: number }).n) % 2 === tenant)
       expect(most(own.map(({ startedAt }) => startedAt?.getTime() ?? 0))).toBeLessThanOrEqual(25)

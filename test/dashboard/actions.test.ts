@@ -168,7 +168,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
       await page.getByTestId('dry-run').filter({ hasText: '30 jobs' }).waitFor()
       await page.getByLabel('Why').fill('sent twice')
       await page.getByRole('button', { name: 'Cancel 30 jobs' }).click()
-      await page.getByTestId('bulk').filter({ hasText: '30 changed' }).waitFor()
+      await page.getByTestId('bulk').filter({ hasText: '30 of 30 changed' }).waitFor()
       const states = (await sluice.jobs.list({ queue: 'bulk' })).map(({ state }) => state)
       expect(new Set(states)).toEqual(new Set(['cancelled']))
       expect(await sluice.jobs.get(spared)).not.toMatchObject({ state: 'cancelled' })
@@ -210,6 +210,16 @@ describe.runIf(browser)('an action of the dashboard', () => {
       await expect
         .poll(async () => (await sluice.schedules.list()).map(({ name }) => name))
         .not.toContain('weekday digest')
+    })
+
+    it('enqueues a job and starts a flow', async () => {
+      const { sluice, page, open } = await opened()
+      await open('/jobs')
+      await act(page, 'Enqueue', { Task: 'from.page', Input: '{"a":1}', Limits: 'crm=acme', Why: 'by hand' })
+      await expect.poll(() => sluice.jobs.list({ task: 'from.page' })).toMatchObject([{ input: { a: 1 } }])
+      await open('/flows')
+      await act(page, 'Start', { Workflow: 'tenant.onboard', Input: '{"tenant":"fir"}', Key: 'by hand' })
+      await expect.poll(() => sluice.flows.list({ key: 'by hand' })).toMatchObject([{ name: 'tenant.onboard' }])
     })
 
     it('signals, cancels and retries a flow', async () => {

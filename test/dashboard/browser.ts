@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type BrowserContext, chromium, type Page } from 'playwright-core'
-import { afterAll, beforeAll, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, beforeEach, onTestFinished } from 'vitest'
 import { createDashboard, type DashboardOptions } from '../../src/exports/dashboard.ts'
 import type { Sluice } from '../../src/exports/index.ts'
 import { missing } from '../services.ts'
@@ -14,7 +14,8 @@ import { busyEngine, fill } from './busy-engine.ts'
 
 /** Where Debian's package puts it. */
 const CHROMIUM = process.env['SLUICE_TEST_CHROMIUM'] ?? '/usr/bin/chromium'
-const PATIENCE_MS = 10_000
+/** Only what hangs is given up, as everywhere in the tests. */
+const PATIENCE_MS = 60_000
 /** The background work of a browser would look up hosts that no test machine reaches. */
 const FLAGS = [
   '--no-sandbox',
@@ -132,20 +133,30 @@ export interface Scene {
   readonly url: string
 }
 
-/** A service at work for all tests of a block: its members are there as soon as the first test begins. */
+/**
+ * A service at work for all tests of a block: its members are there as soon as the first test begins. A failed test may
+ * have left its changes half done, so its next try gets a service of its own.
+ */
 export function sceneOf(kind: StoreKind): Scene {
   const ends: (() => void | Promise<void>)[] = []
   const onEnd: OnEnd = (end) => void ends.unshift(end)
   const scene = {} as { sluice: Sluice; url: string }
-  beforeAll(async () => {
+  const begin = async (): Promise<void> => {
     scene.sluice = busyEngine(kind.create(onEnd))
     await scene.sluice.start()
     onEnd(() => scene.sluice.stop({ within: 0 }))
     await fill(scene.sluice)
     scene.url = (await serveDashboard(scene.sluice, {}, onEnd)).url
+  }
+  const end = async (): Promise<void> => {
+    for (const each of ends.splice(0)) await each()
+  }
+  beforeAll(begin)
+  beforeEach(async ({ task }) => {
+    if (!task.result?.retryCount) return
+    await end()
+    await begin()
   })
-  afterAll(async () => {
-    for (const end of ends) await end()
-  })
+  afterAll(end)
   return scene
 }

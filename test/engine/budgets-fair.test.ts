@@ -1,14 +1,12 @@
 // Processes that wait for one budget at a backend get about equal parts of it: by a manual clock.
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { input, limit, task } from '../../src/exports/index.ts'
 import { createLimiter } from '../../src/exports/limiter.ts'
 import type { ManualClock } from '../../src/exports/testing.ts'
 import type { UnitAnswer, UnitRequest } from '../../src/limiter/contract/limiter.ts'
 import { ValueBackend, type ValueStore } from '../../src/limiter/values/backend.ts'
+import { patientClock } from '../limiter/patient-clock.ts'
 import { createEngineHarness, type EngineHarness } from './engine-harness.ts'
-
-// A limiter loads it when it meets another process. Here that must not take real time.
-beforeAll(async () => import('../../src/limiter/client/sharing.ts'))
 
 /** Values that several processes share. */
 function sharedValues(clock: ManualClock): ValueStore {
@@ -28,21 +26,25 @@ function sharedValues(clock: ManualClock): ValueStore {
 
 /** The same values, as a process with so long a way to them sees them. */
 class FarValues extends ValueBackend {
-  // A manual clock does not move while a server is asked.
-  override readonly isLocal = true
+  // An engine's manual clock does not move while a server is asked.
+  override readonly isLocal: boolean
   readonly #clock: ManualClock
   readonly #wayMs: number
+  onTheWay = 0
 
-  constructor(values: ValueStore, clock: ManualClock, wayMs: number) {
+  constructor(values: ValueStore, clock: ManualClock, kind: Kind, wayMs: number) {
     super(values)
     this.#clock = clock
+    this.isLocal = kind === 'jobs'
     this.#wayMs = wayMs
   }
 
   override async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    this.onTheWay++
     await this.#clock.sleep(this.#wayMs)
     const answers = await super.acquire(requests)
     await this.#clock.sleep(this.#wayMs)
+    this.onTheWay--
     return answers.map((answer) => {
       if (answer.kind !== 'granted') return answer
       return { ...answer, startInUs: (answer.startInUs ?? 0) - this.#wayMs * 1000 }
@@ -68,15 +70,9 @@ function limitOf(policy: (typeof POLICIES)[number]) {
 }
 
 /** A process that always has work: jobs of its own store, or calls. */
-async function work(
-  w: EngineHarness,
-  kind: Kind,
-  api: ReturnType<typeof limitOf>,
-  backend: ValueBackend,
-  begin: Begin,
-) {
+async function work(w: EngineHarness, kind: Kind, api: ReturnType<typeof limitOf>, backend: FarValues, begin: Begin) {
   if (kind === 'calls') {
-    const limiter = createLimiter({ backend, limits: [api], clock: w.clock })
+    const limiter = createLimiter({ backend, limits: [api], clock: patientClock(w.clock, () => backend.onTheWay) })
     onTestFinished(() => limiter.close())
     const call = async (): Promise<void> => {
       for (;;) {
@@ -102,7 +98,7 @@ async function startsOf(policy: (typeof POLICIES)[number], processes: readonly (
   for (const [kind, wayMs] of processes) {
     const own: number[] = []
     starts.push(own)
-    await work(w, kind, api, new FarValues(values, w.clock, wayMs), () => own.push(nowMs()))
+    await work(w, kind, api, new FarValues(values, w.clock, kind, wayMs), () => own.push(nowMs()))
   }
   await w.clock.advance(`${SECONDS}s`)
   return starts

@@ -1,6 +1,7 @@
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { type BulkOptions, call, input, type JobFilter, Sluice, task } from '../../src/exports/index.ts'
+import { type BulkOptions, call, input, type JobFilter, limit, Sluice, task } from '../../src/exports/index.ts'
+import { createManualClock } from '../../src/exports/testing.ts'
 import { silentLogger } from '../../src/base/logger.ts'
 import { everyStore } from '../stores.ts'
 
@@ -118,6 +119,49 @@ describe.each(stores)('a change of many jobs on $name', ({ create }) => {
     await expect(jobs.moveMany({ queue: 'slow' }, { to: 'Not A Queue' })).rejects.toThrow('queue name is invalid')
     await expect(jobs.moveMany({ queue: 'slow' }, {} as never)).rejects.toThrow('queue name is invalid')
     expect(await jobs.count({ states: ['available'], queue: 'slow' })).toBe(1)
+  })
+
+  test('gives jobs that wait another priority, one or many, and no others', async () => {
+    const sluice = open(create())
+    const { jobs } = sluice
+    const [first, second, third] = (await work.enqueueMany([1, 2, 3])).map(({ id }) => id) as [string, string, string]
+    const { jobs: inFlow } = await sluice.flows.start({ kind: 'chain', steps: [call(work, 4), call(work, 5)] })
+    const behind = inFlow[0]?.id ?? ''
+    const priorityOf = async (id: string): Promise<number | undefined> => (await jobs.get(id))?.priority
+    expect(await jobs.reprioritize(first, -100)).toBe(true)
+    expect(await jobs.reprioritize(first, -100)).toBe(true)
+    expect(await jobs.reprioritize(behind, 7)).toBe(false)
+    expect(await jobs.reprioritize(behind, 0)).toBe(false)
+    await expect(jobs.reprioritize('nope', 7)).rejects.toMatchObject({ code: 'job.not_found' })
+    await expect(jobs.reprioritize(first, 101)).rejects.toMatchObject({ code: 'priority.invalid' })
+    await jobs.cancel(third)
+    expect(await jobs.reprioritize(third, 7)).toBe(false)
+    expect(await jobs.reprioritize(third, 0)).toBe(false)
+    const all: JobFilter = { task: 'work' }
+    expect(await jobs.reprioritizeMany(all, { priority: 9, dryRun: true })).toMatchObject({ matched: 2, changed: 0 })
+    expect(await jobs.reprioritizeMany({ ids: [second] }, { priority: 9 })).toMatchObject({ matched: 1, changed: 1 })
+    expect(await Promise.all([first, second, third, behind].map(priorityOf))).toEqual([-100, 9, 0, 0])
+    const started: string[] = []
+    sluice.on('job.started', ({ id }) => void started.push(id))
+    await sluice.start()
+    await jobs.result(first)
+    expect(started.filter((id) => id === first || id === second)).toEqual([second, first])
+  })
+
+  test('lets a job below the headroom that its weight needs start once its budget is full', async () => {
+    const crm = limit('crm', { rate: 10, per: '1s', burst: 10, headroom: { units: 4, priority: 50 } })
+    const atMs: number[] = []
+    const clock = createManualClock({ start: 0 })
+    const heavy = task('heavy', input<null>(), { limits: [crm], run: () => void atMs.push(clock.now()) })
+    const sluice = new Sluice({ store: create(), tasks: [heavy], logger: silentLogger, clock })
+    onTestFinished(() => sluice.stop({ within: 0 }))
+    await expect(heavy.enqueue(null, { weight: 8 })).rejects.toMatchObject({ code: 'limit.weight.above_burst' })
+    await heavy.enqueue(null, { weight: 5, priority: 60 })
+    const { id } = await heavy.enqueue(null, { weight: 8, priority: 50 })
+    expect(await sluice.jobs.reprioritize(id, -0)).toBe(true)
+    await sluice.start()
+    await clock.advance('5s')
+    expect(atMs).toEqual([0, 500])
   })
 
   test('lets single jobs start now, or later', async () => {

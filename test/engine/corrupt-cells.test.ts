@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { call, input, limit, type LimitUse, Sluice, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
 
-const eventually = (check: () => unknown): Promise<unknown> => vi.waitFor(check, { timeout: 20_000 })
+const eventually = (check: () => unknown): Promise<unknown> => vi.waitFor(check, { timeout: 60_000 })
 
 /** The texts that stores read, by table; what is handed through or only shown is among them where a statement reads it too. */
 const BOTH = {

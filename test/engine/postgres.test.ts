@@ -204,7 +204,7 @@ withPostgres('engines on PostgreSQL', () => {
     await first.start()
     await second.start()
     const [job] = (await tasks[0]!.enqueueMany(Array.from({ length: 12 }, () => undefined))).slice(-1)
-    await vi.waitFor(() => expect(runs).toEqual([4, 4]), { timeout: 20_000 })
+    await vi.waitFor(() => expect(runs).toEqual([4, 4]), { timeout: 60_000 })
     const report = await first.limits.inspect('own')
     expect(report.map(({ worker, available }) => [typeof worker, available])).toEqual([
       ['number', 0],
@@ -216,7 +216,7 @@ withPostgres('engines on PostgreSQL', () => {
     expect((await first.limits.waiting()).waiting).toBe(4)
     await second.stop()
     await first.limits.override('own', undefined, { per: '100ms' })
-    await vi.waitFor(() => expect(runs).toEqual([8, 4]), { timeout: 20_000 })
+    await vi.waitFor(() => expect(runs).toEqual([8, 4]), { timeout: 60_000 })
   })
 
   test('ten engines that start at once make one store', async () => {

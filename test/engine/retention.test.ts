@@ -115,6 +115,25 @@ describe.each(stores)('on $name', ({ create }) => {
     expect(await left()).toEqual(['none'])
   })
 
+  test('jobs that a process with other times ends are kept as the engine of their task says', async () => {
+    const url = create()
+    const { sluice, clock } = await engine({ store: url, retention: { cancelled: '9m' } })
+    const foreign = task('foreign', { run: () => undefined })
+    // As the command line: it runs nothing, and is told no times.
+    const other = new Sluice({ store: url, tasks: [foreign], clock, logger: silentLogger })
+    onTestFinished(() => other.stop({ within: 0 }))
+    const jobs = [await sluice.enqueue(rest, undefined, { delay: '1h' }), await other.enqueue(foreign)]
+    const ids = jobs.map(({ id }) => id)
+    for (const id of ids) await other.jobs.cancel(id)
+    await clock.advance('8m')
+    const left = async (): Promise<boolean[]> =>
+      Promise.all(ids.map(async (id) => (await sluice.jobs.get(id)) !== null))
+    expect(await left()).toEqual([true, true])
+    await clock.advance('2m')
+    // Another engine may list the second task, and keep its jobs for so long.
+    expect(await left()).toEqual([false, true])
+  })
+
   test('a job is kept while it holds its unique key', async () => {
     const { sluice, clock } = await engine()
     const unique = { key: 'order-5', within: '7m' } as const

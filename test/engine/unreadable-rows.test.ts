@@ -7,7 +7,7 @@ import { everyStore } from '../stores.ts'
 import { record } from './engine-harness.ts'
 
 /** On a busy machine a claim may take its time. */
-const eventually = (check: () => unknown): Promise<unknown> => vi.waitFor(check, { timeout: 20_000 })
+const eventually = (check: () => unknown): Promise<unknown> => vi.waitFor(check, { timeout: 60_000 })
 const crm = limit('crm', { rate: 1000, per: '1s' })
 
 describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name, create }) => {

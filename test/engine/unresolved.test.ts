@@ -54,7 +54,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
       .then(({ rows }) => Number(rows[0]?.n))
   }
 
-  const soon = { timeout: 20_000, interval: 20 }
+  const soon = { timeout: 60_000, interval: 20 }
 
   test('a hundred of a keyed task keep its budgets, over two engines', async () => {
     const of = schemaOf('hundred')

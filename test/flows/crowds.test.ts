@@ -13,7 +13,7 @@ const many = (count: number): { n: number }[] => Array.from({ length: count }, (
 
 describe.each(STORES)('crowds of flows on $name', (store) => {
   /** Each instant of the manual clock costs round trips. */
-  const crowd = store.name === 'sqlite' ? sized(1_500, 5_000) : sized(400, 5_000)
+  const crowd = store.name === 'sqlite' ? sized(700, 5_000) : sized(400, 5_000)
   const untilS = store.name === 'sqlite' ? 30 : sized(13, 30)
 
   /** A flow of each door whose one step is limited. */

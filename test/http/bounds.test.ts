@@ -140,7 +140,7 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
       expect(seen).toEqual(order === 'asc' ? all : all.toReversed())
       expect(Math.max(...sizes)).toBe(9)
     }
-    expect((await d.get('/ojs/v1/admin/jobs?cursor=nonsense')).status).toBe(422)
+    expect((await d.get('/ojs/v1/admin/jobs?cursor=nonsense')).status).toBe(400)
     const bulk = await d.post('/ojs/v1/admin/jobs/bulk/cancel', { confirm: true, filter: { queue: 'q' } })
     expect(bulk.body).toMatchObject({ matched: 60, succeeded: 60, failed: 0 })
   })
@@ -300,6 +300,9 @@ describe('a token holds open at most so many', () => {
       '1',
       'rate_limited',
     ])
+    expect(third.body['error'].hint).toContain('bounds.polls')
+    const drained = await d.post('/monitor/v1/queues/q/drain', {}, { headers: { ...as('a'), 'X-Sluice-Request': '1' } })
+    expect(drained.status).toBe(429)
     expect((await fetch()).status).toBe(200)
     const others = fetch('PT1S', 'b')
     await d.clock.advance('30s')

@@ -221,7 +221,8 @@ describe('sluice serve', () => {
     })
     let said = ''
     child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
-    const [code] = (await once(child, 'exit')) as [number | null]
+    // At its exit, its last words may not have been read.
+    const [code] = (await once(child, 'close')) as [number | null]
     return { code, said }
   }
 

@@ -1,8 +1,12 @@
 // A refusal tells how many callers wait for the same bucket, on every backend that several processes share.
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { limit } from '../../src/exports/limiter.ts'
+import { createManualClock } from '../../src/exports/testing.ts'
 import { LimiterLimits } from '../../src/limiter/client/uses.ts'
 import type { UnitRequest } from '../../src/limiter/contract/limiter.ts'
+import { renew } from '../../src/limiter/ledger/corrections.ts'
+import type { Ledger } from '../../src/limiter/ledger/ledger.ts'
+import { MergedCorrections } from '../../src/limiter/ledger/merged-corrections.ts'
 import { backendLoader } from '../../src/limiter/open.ts'
 import { ValueBackend } from '../../src/limiter/values/backend.ts'
 import { systemClock } from '../../src/base/clock.ts'
@@ -14,10 +18,11 @@ const crm = limit('crm', { rate: 1, per: '1h', burst: 1 })
 const slots = limit('slots', { concurrency: 1 })
 
 /** Values in this process, as if others had them too. */
-function values(): ValueBackend {
+function values(seen = { updates: 0 }): ValueBackend {
   const kept = new Map<string, string>()
   return new ValueBackend({
     update: async (keys, decide) => {
+      seen.updates++
       const written = decide(
         keys.map((key) => kept.get(key) ?? null),
         Math.round(systemClock.monotonicUs()),
@@ -61,4 +66,35 @@ describe.each(BACKENDS)('a refusal by $name', ({ open }) => {
     // They hold no permit.
     expect((await backend.inspect({ limit: name, key: '' }))?.active).toBe(name === 'slots' ? 1 : 0)
   })
+})
+
+it('corrections of one bucket that come together are one update of its value', async () => {
+  const seen = { updates: 0 }
+  const backend = values(seen)
+  const tokens = limit('tokens', { window: 'sliding', max: 1000, per: '1h' })
+  const limits = new LimiterLimits()
+  limits.add([tokens], 'a test')
+  await backend.define(limits.definitions())
+  const [one, two] = ['one', 'two'].map((key) => ({ limit: 'tokens', key }))
+  const before = seen.updates
+  const charges = Array.from({ length: 300 }, (_, i) => backend.charge(i % 3 === 0 ? two! : one!, 1, 0))
+  await Promise.all(charges)
+  expect(seen.updates - before).toBe(2)
+  expect((await backend.inspect(one!))?.available).toBe(800)
+  expect((await backend.inspect(two!))?.available).toBe(900)
+})
+
+it('a correction that never ends holds up those of its bucket for a second at most', async () => {
+  const clock = createManualClock()
+  let steps = 0
+  const step = async <T>(_: unknown, work: (ledger: Ledger) => T): Promise<T> =>
+    ++steps === 1 ? new Promise(() => undefined) : work({ nowUs: 0, bucket: () => null })
+  const corrections = new MergedCorrections(step, clock)
+  const name = { limit: 'tokens', key: '' }
+  void corrections.correct(name, renew)
+  await clock.advance(0)
+  const behind = [corrections.correct(name, renew), corrections.correct(name, renew)]
+  await clock.advance('1s')
+  expect(await Promise.all(behind)).toEqual([false, false])
+  expect(steps).toBe(2)
 })

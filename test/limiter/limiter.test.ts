@@ -218,6 +218,26 @@ describe('a line', () => {
     expect(seen).toMatchObject({ acquires: 1, requests: 3 })
   })
 
+  it('of one among many that wait asks for those that its pace lets start, and all start when it is raised', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const api = limit('api', { rate: 100, per: '1s', burst: 5 })
+    const { limiter } = harness({ backend, clock, limits: [api] })
+    const startsMs: number[] = []
+    const calls = Array.from({ length: 300 }, async () => {
+      await limiter.acquire([api])
+      startsMs.push(clock.now())
+    })
+    await clock.advance('1s')
+    expect(startsMs).toHaveLength(105)
+    // The first question knows nothing of the pace.
+    expect(seen.requests).toBeLessThanOrEqual(100 + 3 * 105)
+    await limiter.override(api, { rate: 10_000 })
+    await clock.advance('20ms')
+    await Promise.all(calls)
+    expect(startsMs).toHaveLength(300)
+  })
+
   it('wakes when a permit returns in this process, and asks again for those of others', async () => {
     const clock = createManualClock()
     const { backend } = watched(clock)

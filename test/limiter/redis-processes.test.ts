@@ -100,7 +100,7 @@ describe.skipIf(client === null)('several processes on one Redis', () => {
       const keys = await client?.sendCommand(['KEYS', `{sluice:${ns}}:b:*`])
       return Array.isArray(keys) ? keys.length : -1
     }
-    await expect.poll(left, { timeout: 5000 }).toBe(0)
+    await expect.poll(left).toBe(0)
     expect(await limiter.inspect(api.key(7))).toMatchObject({ available: 100, active: 0 })
     await limiter.close()
   })

@@ -49,7 +49,7 @@ test.each(KINDS)(
       if (kills % 2 === 0) await comesTrue(10_000, () => members.some(({ name }) => observer.isBusy(name)))
       // Every fifth may be one that has only begun to open the store.
       const ready = members.filter((member) => kills % 5 === 4 || member.ready)
-      await until('somebody is at work', 60_000, () => members.some((member) => member.ready))
+      await until('somebody is at work', () => members.some((member) => member.ready))
       const busy = ready.filter(({ name }) => observer.isBusy(name))
       const among = busy.length > 0 && kills % 2 === 0 ? busy : ready
       const victim = among[Math.floor(random.next() * among.length)]
@@ -64,8 +64,8 @@ test.each(KINDS)(
     }
     const unfinished = async (): Promise<number> =>
       (await engine.jobs.list({ states: ['available', 'active', 'retryable'], limit: 1000 })).length
-    await until('every job has ended', 300_000, async () => (await unfinished()) === 0)
-    for (const member of members) await until(`${member.name} is at work`, 120_000, () => member.ready)
+    await until('every job has ended', async () => (await unfinished()) === 0, 300_000)
+    for (const member of members) await until(`${member.name} is at work`, () => member.ready, 120_000)
     for (const member of members) await fleet.stop(member)
     const seconds = Math.round((performance.now() - beganMs) / 1000)
 

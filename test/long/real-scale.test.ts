@@ -121,7 +121,7 @@ describe.skipIf(!INSTALLED)('on PostgreSQL, in real time', () => {
         other.enqueueMany(Array.from({ length: 1000 }, (_, i) => ({ key: `k${i % 100}` }))),
         free.enqueueMany(Array.from({ length: 1000 }, () => null)),
       ])
-      await until('2,000 jobs of others have started', 10_000, () => others.started === 2000)
+      await until('2,000 jobs of others have started', () => others.started === 2000)
       const passedS = (nowUs() - fromUs) / 1e6
       expect(slow.started - soFar).toBeGreaterThanOrEqual(Math.floor(passedS) - 1)
       await pause(3000)
@@ -156,7 +156,7 @@ describe.skipIf(!INSTALLED)('on PostgreSQL, in real time', () => {
       const keys = (from: number, size: number): Item[] =>
         Array.from({ length: size }, (_, i) => ({ key: `k${from + i}` }))
       await fill(MANY, (from, size) => work.enqueueMany([...keys(from, size), ...keys(from, size)]))
-      await until('every key has had its one start', 120_000, () => counted.started >= MANY + PROBES)
+      await until('every key has had its one start', () => counted.started >= MANY + PROBES, 120_000)
       await pause(500)
       const fullUs = await pickUpUs((n) => work.enqueue({ key: `after${n}` }))
       expect(fullUs / emptyUs, 'a fresh key’s pick-up beside them to that without').toBeLessThanOrEqual(2)
@@ -187,7 +187,7 @@ describe.skipIf(!INSTALLED)('on PostgreSQL, in real time', () => {
         if (analyze) await site.ask('ANALYZE')
         const fromUs = nowUs()
         await engine.start()
-        await until(`${MANY} jobs have started`, 120_000, () => counted.started === MANY)
+        await until(`${MANY} jobs have started`, () => counted.started === MANY, 120_000)
         const seconds = (nowUs() - fromUs) / 1e6
         await engine.stop({ within: '1s' })
         return MANY / seconds
@@ -234,7 +234,7 @@ describe.skipIf(!INSTALLED)('on PostgreSQL, in real time', () => {
       await Promise.all(
         raced.map((each, i) => each.enqueueMany(calls.slice((i * calls.length) / 8, ((i + 1) * calls.length) / 8))),
       )
-      await until('each key has had its burst', 30_000, () => sum(perKey) >= 5 * KEYS)
+      await until('each key has had its burst', () => sum(perKey) >= 5 * KEYS)
       await pause(1000)
       sweep.on = false
       await swept

@@ -168,3 +168,57 @@ test('a backend of budgets that the monitor’s own process cannot reach is told
   await m.clock.advance('5s')
   expect(await shown()).toEqual({ kind: 'shared', healthy: true })
 })
+
+describe.each(KINDS)('a backend of budgets that is away, on $name', (kind) => {
+  test('is told by every process that keeps budgets there, and shown by one that does not', async () => {
+    const store = kind.create()
+    const stripe = limit('stripe', { rate: 100, per: '1s', backend: 'shared' })
+    const charge = task('charge', { limits: [stripe], run: () => undefined })
+    const [caller, idle, reaching] = [0, 1, 2].map(() => new UnreliableBackend(createManualClock())) as [
+      UnreliableBackend,
+      UnreliableBackend,
+      UnreliableBackend,
+    ]
+    const m = await MonitorHarness.open({ store, tasks: [charge], budgets: { shared: caller } })
+    const beside = { store, clock: m.clock, queues: { other: {} } }
+    const told: string[] = []
+    const others: MonitorHarness[] = []
+    for (const [name, backend] of Object.entries({ idle, reaching })) {
+      const limits = [limit('stripe', { rate: 100, per: '1s', backend: 'shared' })]
+      const other = await MonitorHarness.open({ ...beside, limits, budgets: { shared: backend } }, { clock: m.clock })
+      other.sluice.on('rate_limit.backend_down', () => told.push(`${name} down`))
+      other.sluice.on('rate_limit.backend_up', () => told.push(`${name} up`))
+      others.push(other)
+    }
+    const viewer = await MonitorHarness.open(beside, { clock: m.clock })
+    const words = async (of: MonitorHarness): Promise<unknown[]> =>
+      ((await of.get('/overview'))['attention'] as Json[])
+        .filter(({ kind: each }) => each === 'backend.down')
+        .map((each) => String(each['words']).replace(/ since .*/, ''))
+    const healthy = async (): Promise<unknown> => ((await viewer.get('/limits/stripe'))['backend'] as Json)['healthy']
+    expect([await words(viewer), await healthy()]).toEqual([[], true])
+
+    caller.isDown = idle.isDown = true
+    await m.sluice.enqueue(charge)
+    await m.clock.advance('3s')
+    expect(await words(m)).toEqual(['This process cannot reach the backend shared of budgets'])
+    expect(await words(viewer)).toEqual(['Another process cannot reach the backend shared of budgets'])
+    await m.clock.advance('10s')
+    // It asked nothing by itself: it has nothing to do. The one that can reach the backend tells nothing.
+    expect(told).toEqual(['idle down'])
+    expect(await words(others[0] as MonitorHarness)).toEqual([
+      'This process and another one cannot reach the backend shared of budgets',
+    ])
+    expect(await words(viewer)).toEqual(['2 other processes cannot reach the backend shared of budgets'])
+    expect(await healthy()).toBe(false)
+
+    // A report counts only while its process lives, and is taken back when the process stops.
+    await m.clock.advance('2m')
+    expect(await words(viewer)).toHaveLength(1)
+    await others[0]?.sluice.stop({ within: 0 })
+    expect(await words(viewer)).toEqual(['Another process cannot reach the backend shared of budgets'])
+    caller.isDown = false
+    await m.clock.advance('5s')
+    expect([await words(m), await words(viewer), await healthy()]).toEqual([[], [], true])
+  })
+})

@@ -95,6 +95,25 @@ withPostgres('the functions of PostgreSQL', () => {
     await other.close()
   })
 
+  test('an upgrade gives up when another session holds a table for a minute, and has changed nothing', async () => {
+    await dropSchema(admin, schema)
+    const first = `CREATE SCHEMA "${schema}"; ${MIGRATIONS[0]} INSERT INTO sluice.store VALUES ('version', '1')`
+    await admin.query(first.replaceAll('sluice.', `"${schema}".`))
+    let waitedMs = 0
+    pool.before = async (text) => {
+      const [, ms] = /lock_timeout = (\d+); LOCK TABLE/.exec(text) ?? []
+      if (ms === undefined) return
+      waitedMs += Number(ms)
+      throw Object.assign(new Error('canceling statement due to lock timeout'), { code: '55P03' })
+    }
+    const settings = { clock: systemClock, retention: RETENTION, notify: false }
+    const other = new PostgresStore({ connection: pool, schema, ...settings })
+    await expect(other.open()).rejects.toMatchObject({ code: 'store.busy', lasts: 'passes' })
+    expect(waitedMs / 1000).toBeCloseTo(60, -1)
+    expect(await value(`SELECT value::bigint FROM sluice.store WHERE name = 'version'`)).toBe(1)
+    await other.close()
+  })
+
   const AGEINGS: readonly Ageing[] = [
     NO_AGEING,
     { everyUs: 1000, sinceUs: 5_000_000, steps: 0 },

@@ -1,6 +1,6 @@
 // One test for each rule of the claim on PostgreSQL that was learned by breaking it; on the server's own clock.
 import { Pool, type PoolClient } from 'pg'
-import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { seededRandom } from '../../src/base/random.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
@@ -690,8 +690,8 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       const waiting = claim()
       const isDue = `SELECT count(*) FROM sluice.buckets WHERE wake_at <= sluice.now_us()`
       const isHeldUp = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%${schema}%claim_look%'`
-      await vi.waitUntil(async () => (await number(isHeldUp)) === 1, { timeout: 10_000 })
-      await vi.waitUntil(async () => (await number(isDue)) === 1, { timeout: 10_000 })
+      await expect.poll(() => number(isHeldUp)).toBe(1)
+      await expect.poll(() => number(isDue)).toBe(1)
       await holder.query('COMMIT')
       holder.release()
       const claimed = await waiting

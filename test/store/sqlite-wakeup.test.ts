@@ -125,10 +125,7 @@ test.runIf(process.platform === 'linux')(
       const other = foreignProcess(path)
       await other.commit()
       // The only timers fired are those between two looks that writes cause.
-      await vi.waitFor(() => {
-        settle(clock)
-        expect(calls).toHaveLength(round)
-      })
+      await expect.poll(() => (settle(clock), calls)).toHaveLength(round)
       await other.kill()
     }
     expect(new Set(calls)).toEqual(new Set(['any']))
@@ -145,11 +142,8 @@ test.runIf(process.platform === 'linux')(
     await store.join(['default'], 60_000_000)
     await other.join(['default'], 60_000_000)
     commit()
-    await vi.waitFor(() => expect(clock.delays).toContain(GAP_MS))
-    await vi.waitFor(() => {
-      settle(clock)
-      expect(clock.delays).toHaveLength(1)
-    })
+    await expect.poll(() => clock.delays).toContain(GAP_MS)
+    await expect.poll(() => (settle(clock), clock.delays)).toHaveLength(1)
     clock.fire(IN_COMPANY_MS)
     for (let i = 0; i < 20; i++) {
       expect(clock.delays).toEqual([ALONE_MS])
@@ -162,7 +156,7 @@ test.runIf(process.platform === 'linux')('commits of this process call nobody', 
   const { store, clock, calls } = await open()
   for (let i = 0; i < 3; i++) {
     await store.keepSetting('a', String(i))
-    await vi.waitFor(() => expect(clock.delays).toContain(GAP_MS))
+    await expect.poll(() => clock.delays).toContain(GAP_MS)
     settle(clock)
   }
   expect(calls).toEqual([])

@@ -71,6 +71,8 @@ export interface paths {
     readonly "/jobs": {
         /** Search jobs, newest first. A search without an index looks at 200,000 jobs or for 500 ms, and says how far it looked. */
         readonly get: operations["monitorJobs"];
+        /** Store a job of a task, under the limits of its code or of the configuration, or under those that it names. */
+        readonly post: operations["monitorEnqueueJob"];
     };
     readonly "/jobs/count": {
         /** Count the jobs that match a filter. A count that takes long ends early: then at least so many match. */
@@ -120,6 +122,10 @@ export interface paths {
         /** Bound how many jobs a queue holds that have not started; null lifts the bound. */
         readonly put: operations["monitorBoundQueue"];
     };
+    readonly "/queues/{name}/drain": {
+        /** Wait until no job of a queue waits or runs, for at most a minute. It deletes nothing; ask again to wait longer. */
+        readonly post: operations["monitorDrainQueue"];
+    };
     readonly "/schedules": {
         /** List all schedules with their next due times. */
         readonly get: operations["monitorSchedules"];
@@ -145,6 +151,8 @@ export interface paths {
     readonly "/flows": {
         /** List flows, newest first. Go on while a page has a cursor. */
         readonly get: operations["monitorFlows"];
+        /** Start a flow of a workflow that the engine lists. With a key that a running flow has, the answer names it. */
+        readonly post: operations["monitorStartFlow"];
     };
     readonly "/flows/{id}": {
         /** Show a flow with its result and its steps; a step that waits has its explanation. */
@@ -266,7 +274,7 @@ export interface components {
             readonly backend: {
                 /** @description The backend of its budgets, or the store. */
                 readonly kind: string;
-                /** @description False: the process that answers cannot reach it. Others may. */
+                /** @description False: a process of the store cannot reach it. Others may. */
                 readonly healthy: boolean;
             };
         };
@@ -275,6 +283,7 @@ export interface components {
             readonly key: string | null;
             readonly worker?: number | null;
             readonly available: number;
+            /** @description 0: a backend keeps it, to which the answering process has no way. */
             readonly capacity: number;
             /** @description Units of the capacity that could not start now. */
             readonly used: number;
@@ -1139,6 +1148,44 @@ export interface operations {
             };
         };
     };
+    readonly monitorEnqueueJob: {
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": {
+                    readonly task: string;
+                    readonly input?: unknown;
+                    readonly queue?: string;
+                    readonly priority?: number;
+                    readonly attempts?: number;
+                    /** @description An instant in RFC 3339, or a time from now such as 5m. */
+                    readonly runAt?: string;
+                    /** @description Nothing is stored while another job has this key. */
+                    readonly unique?: string;
+                    /** @description Limits beside those of its code. Needed, if only as an empty list, where no code here has it. */
+                    readonly limits?: readonly {
+                        readonly limit: string;
+                        readonly key?: string;
+                    }[];
+                    /** @description Its cost under each of these limits; default 1. */
+                    readonly weight?: number;
+                    /** @description Why: kept in the record of changes. */
+                    readonly reason?: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description Store a job of a task, under the limits of its code or of the configuration, or under those that it names. */
+            readonly 201: {
+                content: {
+                    readonly "application/json": {
+                        /** @description False: another job has its unique key. */
+                        readonly created: boolean;
+                        readonly job: components["schemas"]["MonitorJob"];
+                    };
+                };
+            };
+        };
+    };
     readonly monitorCountJobs: {
         readonly parameters: {
             readonly query?: {
@@ -1464,6 +1511,32 @@ export interface operations {
             };
         };
     };
+    readonly monitorDrainQueue: {
+        readonly parameters: {
+            readonly path: {
+                readonly name: string;
+            };
+        };
+        readonly requestBody?: {
+            readonly content: {
+                readonly "application/json": {
+                    /** @description At most 1m; default 30s. */
+                    readonly timeout?: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description Wait until no job of a queue waits or runs, for at most a minute. It deletes nothing; ask again to wait longer. */
+            readonly 200: {
+                content: {
+                    readonly "application/json": {
+                        /** @description False: the time was over. */
+                        readonly drained: boolean;
+                    };
+                };
+            };
+        };
+    };
     readonly monitorSchedules: {
         readonly responses: {
             /** @description List all schedules with their next due times. */
@@ -1601,6 +1674,31 @@ export interface operations {
                     readonly "application/json": {
                         readonly flows: readonly components["schemas"]["MonitorFlow"][];
                         readonly cursor: string | null;
+                    };
+                };
+            };
+        };
+    };
+    readonly monitorStartFlow: {
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": {
+                    readonly workflow: string;
+                    readonly input?: unknown;
+                    readonly key?: string;
+                    readonly delay?: string;
+                    /** @description Why: kept in the record of changes. */
+                    readonly reason?: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description Start a flow of a workflow that the engine lists. With a key that a running flow has, the answer names it. */
+            readonly 201: {
+                content: {
+                    readonly "application/json": {
+                        readonly id: string;
+                        readonly duplicate: boolean;
                     };
                 };
             };

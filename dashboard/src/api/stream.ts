@@ -97,18 +97,25 @@ export async function follow(queries: QueryClient, signal: AbortSignal): Promise
 
 /** At most one round of questions in this time: a busy store changes all the time. */
 const ROUND_MS = 400
+/** So long a round waits for its answers. */
+const ANSWERED_WITHIN_MS = 10_000
 let concerned = new Set<string>()
 let round: ReturnType<typeof setTimeout> | undefined
 
 /** Asks again what is on the screen and concerned; the rest is asked when it is shown. */
 function refresh(queries: QueryClient, topics: Topics): void {
   for (const topic of Object.keys(topics)) for (const name of CONCERNED[topic] ?? []) concerned.add(name)
-  round ??= setTimeout(() => {
-    const names = concerned
-    concerned = new Set()
-    round = undefined
-    void queries.invalidateQueries({ predicate: ({ queryKey }) => names.has(String(queryKey[0])) })
-  }, ROUND_MS)
+  round ??= setTimeout(() => void ask(queries), ROUND_MS)
+}
+
+/** One round. It waits for its answers: the next one would end questions under way, and a slow server would answer none. */
+async function ask(queries: QueryClient): Promise<void> {
+  const names = concerned
+  concerned = new Set()
+  const answered = queries.invalidateQueries({ predicate: ({ queryKey }) => names.has(String(queryKey[0])) })
+  await Promise.race([answered, pause(ANSWERED_WITHIN_MS)])
+  round = undefined
+  if (concerned.size > 0) refresh(queries, {})
 }
 
 interface Message {
@@ -158,9 +165,9 @@ function messageOf(block: string): Message | null {
   }
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
+    signal?.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
   })
 }

@@ -5,6 +5,7 @@ import { flow as flowQuery } from '../api/queries.ts'
 import type { FlowStep, FlowView } from '../api/types.ts'
 import { Act, Field, why } from '../ui/act.tsx'
 import { JsonTree } from '../ui/json-tree.tsx'
+import { isJson, JsonField } from '../ui/json-field.tsx'
 import { BudgetLink } from '../ui/limit-parts.tsx'
 import { At, Card, CountDown, Empty, Figure, PageHead, State } from '../ui/parts.tsx'
 import { Loaded } from '../ui/states.tsx'
@@ -131,13 +132,7 @@ function Actions({ flow }: { readonly flow: FlowView }): ReactElement {
                   onChange={(event) => setSignal(event.target.value)}
                 />
               </Field>
-              <Field label="Payload" hint={isJson(payload) ? 'JSON. Empty: none.' : 'This is not JSON.'}>
-                <textarea
-                  className="field h-24 py-2 font-mono"
-                  value={payload}
-                  onChange={(event) => setPayload(event.target.value)}
-                />
-              </Field>
+              <JsonField label="Payload" value={payload} onChange={setPayload} />
             </>
           }
         />
@@ -162,16 +157,6 @@ function Actions({ flow }: { readonly flow: FlowView }): ReactElement {
       )}
     </>
   )
-}
-
-function isJson(text: string): boolean {
-  if (text.trim() === '') return true
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 function StepList({

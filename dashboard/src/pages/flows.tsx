@@ -6,6 +6,7 @@ import type { FlowRow } from '../api/types.ts'
 import { ChoiceFilter, TextFilter, useFilters } from '../ui/filters.tsx'
 import { ListPage } from '../ui/list.tsx'
 import { Ago, Empty, None, State } from '../ui/parts.tsx'
+import { StartFlow } from '../ui/start.tsx'
 import type { Column } from '../ui/table.tsx'
 import { count, duration } from '../ui/words.ts'
 
@@ -73,6 +74,7 @@ export function FlowsPage(): ReactElement {
             value={state ?? ''}
             choices={[['', 'any state'], ...STATES.map((each) => [each, each] as const)]}
           />
+          <StartFlow />
         </>
       }
       query={query}

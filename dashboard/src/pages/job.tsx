@@ -71,7 +71,7 @@ function Why({ job }: { readonly job: JobView }): ReactElement | null {
   return (
     <section aria-label="Why it waits" data-testid="why" className="card border-warn/40 bg-warn-soft p-4">
       {waitsOn !== null && (
-        <p className="text-base font-medium text-ink">
+        <p className="text-base font-medium [overflow-wrap:anywhere] text-ink">
           Waits for <BudgetLink limit={waitsOn.limit} name={waitsOn.key} />
           {position !== null && <>, {ordinal(position)} in line</>}
           {wait.expectedStart !== null && (
@@ -276,7 +276,9 @@ function Details({ job }: { readonly job: JobView }): ReactElement {
           <div className="mb-2 flex flex-wrap gap-1.5">
             {job.tags.map((tag) => (
               <Link key={tag} to="/jobs" search={{ tag }}>
-                <Badge tone="accent">{tag}</Badge>
+                <Badge tone="accent" wraps>
+                  {tag}
+                </Badge>
               </Link>
             ))}
           </div>

@@ -10,6 +10,7 @@ import { JobLine } from '../ui/job-line.tsx'
 import { ListPage } from '../ui/list.tsx'
 import { Ago, Button, Empty, State } from '../ui/parts.tsx'
 import { SavedViews } from '../ui/saved-views.tsx'
+import { EnqueueJob } from '../ui/start.tsx'
 import type { Column } from '../ui/table.tsx'
 import { count, plural, shortCount } from '../ui/words.ts'
 
@@ -74,7 +75,12 @@ export function JobsPage(): ReactElement {
             ? '–'
             : 'Counting…'
       }
-      actions={<SavedViews />}
+      actions={
+        <>
+          <SavedViews />
+          <EnqueueJob />
+        </>
+      }
       filters={<Filters search={search} />}
       query={query}
       more={query}

@@ -37,14 +37,17 @@ const TONES: Record<Tone, string> = {
 
 export function Badge({
   tone = 'plain',
+  wraps = false,
   children,
 }: {
   readonly tone?: Tone
+  /** For a text of any length. */
+  readonly wraps?: boolean
   readonly children: ReactNode
 }): ReactElement {
   return (
     <span
-      className={`inline-flex items-center gap-1 rounded px-1.5 py-px text-xs font-medium whitespace-nowrap ring-1 ring-inset ${TONES[tone]}`}
+      className={`inline-flex items-center gap-1 rounded px-1.5 py-px text-xs font-medium ring-1 ring-inset ${wraps ? '[overflow-wrap:anywhere]' : 'whitespace-nowrap'} ${TONES[tone]}`}
     >
       {children}
     </span>
@@ -120,7 +123,7 @@ export function PageHead({
   return (
     <div className="mb-4 flex flex-wrap items-end [.grid>&]:mb-0 justify-between gap-x-4 gap-y-3">
       <div className="min-w-0">
-        <h1 className="text-xl font-semibold tracking-tight break-words [overflow-wrap:anywhere]">{title}</h1>
+        <h1 className="text-xl font-semibold tracking-tight [overflow-wrap:anywhere]">{title}</h1>
         {sub !== undefined && <div className="mt-0.5 text-soft [overflow-wrap:anywhere]">{sub}</div>}
       </div>
       {actions !== undefined && <div className="flex flex-wrap items-center gap-2">{actions}</div>}

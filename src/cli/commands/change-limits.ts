@@ -2,8 +2,8 @@ import { userInfo } from 'node:os'
 import type { Command } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { parseInstant } from '../../base/instant.ts'
 import type { LimitsApi } from '../../engine/api/limits.ts'
+import { timeOf } from '../times.ts'
 import { addStoreOptions, showChange, type ViewFlags } from '../view.ts'
 import { printable } from '../words.ts'
 
@@ -96,15 +96,4 @@ function make(
 
 function untilOf({ until }: ChangeFlags): { readonly until?: Date | Duration } {
   return until === undefined ? {} : { until: timeOf(until) }
-}
-
-/** A time in ISO 8601 begins with a year, a duration never does. @throws {SluiceError} `cli.usage` */
-function timeOf(text: string): Date | Duration {
-  if (!/^\d{4}-/.test(text)) return text as Duration
-  const ms = parseInstant(text)
-  if (!Number.isNaN(ms)) return new Date(ms)
-  throw new SluiceError(
-    'cli.usage',
-    `The time ${JSON.stringify(text)} is invalid. Expected one with its zone, as 2030-01-31T12:00:00Z, or a time from now, as 10m.`,
-  )
 }

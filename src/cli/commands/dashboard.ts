@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
-import { reportErrors, wholeOf } from '../view.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { reportErrors } from '../view.ts'
 
 interface Flags {
   readonly store?: string
@@ -32,7 +33,7 @@ async function serve(flags: Flags): Promise<void> {
   const { serveDashboard } = await import('../dashboard/serve-dashboard.ts')
   const dashboard = await serveDashboard({
     store: flags.store ?? (process.env['SLUICE_STORE'] || 'sqlite:./sluice.db'),
-    port: wholeOf(flags.port, '--port'),
+    port: portOf(flags.port),
     host: flags.host,
     token: flags.token ?? (process.env['SLUICE_DASHBOARD_TOKEN'] || null),
   })
@@ -43,4 +44,12 @@ async function serve(flags: Flags): Promise<void> {
   }
   process.once('SIGINT', stop)
   process.once('SIGTERM', stop)
+}
+
+function portOf(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
+  throw new SluiceError(
+    'cli.usage',
+    `--port is invalid: ${JSON.stringify(text)}. Expected a whole number from 0 to 65535.`,
+  )
 }

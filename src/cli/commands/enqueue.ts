@@ -1,12 +1,9 @@
 import { type Command, Option } from 'commander'
-import { systemClock } from '../../base/clock.ts'
-import { type Duration, durationMs } from '../../base/duration.ts'
+import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { createIds } from '../../base/ids.ts'
-import { storedUniqueKey } from '../../jobs/unique-key.ts'
 import type { Store } from '../../store/contract/store.ts'
-import { addStoreOptions, showChange, type View, type ViewFlags, wholeOf } from '../view.ts'
-import { printable } from '../words.ts'
+import { instantOf } from '../times.ts'
+import { addStoreOptions, priorityOf, showChange, type View, type ViewFlags, wholeOf } from '../view.ts'
 
 const DETAILS = `
 The input is JSON, null by default. The limits of a task are in its code, which this command does not have: name each one that the
@@ -21,7 +18,7 @@ interface EnqueueFlags extends ViewFlags {
   readonly attempts: string
   readonly limit: readonly string[]
   readonly limits: boolean
-  readonly weight: string
+  readonly weight?: string
   readonly delay?: string
   readonly runAt?: string
   readonly unique?: string
@@ -42,7 +39,7 @@ export function registerEnqueue(program: Command): void {
         .argParser(all)
         .default([], 'none'),
     )
-    .option('--weight <units>', 'its cost under each limit', '1')
+    .option('--weight <units>', 'its cost under each limit; 1 by default')
     .option('--no-limits', 'the task has no limits')
     .option('--delay <duration>', 'it starts so much later, as 10m')
     .option('--run-at <time>', 'it starts then, in ISO 8601')
@@ -55,37 +52,31 @@ export function registerEnqueue(program: Command): void {
 }
 
 async function enqueue(store: Store, task: string, text: string, flags: EnqueueFlags): Promise<View> {
-  const { readJob } = await import('../transfer/lines.ts')
+  const { prepareNamed } = await import('../../engine/api/named-job.ts')
+  const { readingParts } = await import('../reading-parts.ts')
   if (flags.limits === (flags.limit.length === 0))
     throw new SluiceError(
       'cli.usage',
       'The limits of a task are in its code, which this command does not have. Name each with --limit name or --limit name=key, or add --no-limits for a task that has none.',
     )
-  const uses = flags.limit.map((each) => {
-    const [limit = '', ...key] = each.split('=')
-    return { limit, key: key.join('='), weight: wholeOf(flags.weight, '--weight') }
-  })
-  const known = (await store.limits()).map(({ name }) => name)
-  const missing = uses.find(({ limit }) => !known.includes(limit))
-  if (missing)
-    throw new SluiceError(
-      'limit.unknown',
-      `No limit ${printable(missing.limit)} is defined in this store; sluice limits lists those that are.`,
-    )
-  const job = readJob({
-    id: createIds(systemClock)(),
+  const { calls, tasks } = readingParts(store)
+  const job = await prepareNamed(store, calls, tasks, {
     task,
-    queue: flags.queue,
     input: jsonOf(text),
-    priority: Number(flags.priority),
-    maxAttempts: wholeOf(flags.attempts, '--attempts'),
-    uses,
-    runAt: timeOf(flags),
-    uniqueKey: flags.unique === undefined ? null : `${task}:${storedUniqueKey(flags.unique)}`,
+    queue: flags.queue,
+    priority: priorityOf(flags.priority, '--priority'),
+    attempts: wholeOf(flags.attempts, '--attempts'),
+    weight: flags.weight === undefined ? undefined : wholeOf(flags.weight, '--weight'),
+    limits: flags.limit.map((each) => {
+      const [limit = '', ...key] = each.split('=')
+      return { limit, key: key.join('=') }
+    }),
+    unique: flags.unique,
+    delay: flags.delay as Duration | undefined,
+    runAt: flags.runAt === undefined ? undefined : instantOf(flags.runAt),
   })
   if (flags.dryRun) return { data: { id: null, created: false }, lines: () => ['The job could be stored.'] }
-  const unique = job.unique && { ...job.unique, onConflict: 'ignore' as const }
-  const [answer] = await store.enqueue([{ ...job, unique }])
+  const [answer] = await store.enqueue([job])
   const created = answer?.kind === 'created'
   const id = answer?.id ?? job.id
   const words = created ? `The job ${id} was stored.` : `The job ${id} holds the unique key; nothing was stored.`
@@ -100,11 +91,4 @@ function jsonOf(text: string): unknown {
       cause,
     })
   }
-}
-
-function timeOf({ delay, runAt }: EnqueueFlags): string | null {
-  if (delay !== undefined && runAt !== undefined)
-    throw new SluiceError('cli.usage', '--delay and --run-at exclude each other. Expected one of them.')
-  if (delay === undefined) return runAt ?? null
-  return new Date(systemClock.now() + durationMs(delay as Duration, '--delay')).toISOString()
 }

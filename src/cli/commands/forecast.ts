@@ -175,7 +175,10 @@ function backlogOf({ count, keys, weight }: ForecastFlags): BacklogSpec | undefi
   const units = weight === undefined ? {} : { weight: wholeOf(weight, '--weight') }
   if (keys?.includes('=')) {
     if (count !== undefined) throw new SluiceError('cli.usage', '--count and --keys exclude each other. Omit --count.')
-    return { keys: Object.fromEntries(keys.split(',').map(jobsOfKey)), ...units }
+    const jobs = keys.split(',').map(jobsOfKey)
+    const twice = jobs.find(([key], i) => jobs.some(([other], at) => at < i && other === key))
+    if (twice) throw new SluiceError('cli.usage', `--keys names ${JSON.stringify(twice[0])} twice. Expected it once.`)
+    return { keys: Object.fromEntries(jobs), ...units }
   }
   if (count !== undefined)
     return {

@@ -72,7 +72,7 @@ async function replay(flags: ReplayFlags): Promise<void> {
       ...(task !== undefined && { task }),
       ...(queue !== undefined && { queue }),
       ...(by !== undefined && { by }),
-      ...(weight !== undefined && { weight: /^\d+$/.test(weight) ? wholeOf(weight, '--weight') : weight }),
+      ...(weight !== undefined && { weight: /^[-+.\d]|^$/.test(weight) ? wholeOf(weight, '--weight') : weight }),
       ...(runTime !== undefined && { runTime: runTime as Duration }),
     })
     return viewOf(found, found.truncated)

@@ -1,5 +1,7 @@
 import { createWriteStream } from 'node:fs'
 import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import { finished } from 'node:stream/promises'
 import { type Command, Option } from 'commander'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { Store } from '../../store/contract/store.ts'
@@ -11,7 +13,7 @@ Writes one JSON object a line: limits, schedules, and the jobs that wait (availa
 are running jobs, jobs of flows, and those whose limits no engine has resolved: stop the engines first. A job keeps its id, limits,
 unique key, time and payload; it begins again with its first attempt. With --json: { limits, schedules, jobs, leftOut }.
 
-Exit code: 0; 1 when there is no such store; 2 for a wrong option, or a file that exists.`
+Exit code: 0; 1 when there is no such store; 2 for a wrong option, or a file that exists or that the disk has no room for.`
 const IMPORT = `
 Reads the lines of sluice export (- is standard input) and stores them. Every line is checked first: a bad one is named by its number,
 and then nothing is stored. Limits are defined as by an engine's start: a higher version in the store stays. With --json:
@@ -55,10 +57,26 @@ function exportTo(flags: ViewFlags, to: string | undefined): Promise<void> {
         const why = cause instanceof Error ? cause.message : String(cause)
         throw new SluiceError('cli.usage', `${to} cannot be written: ${why}. Expected a new file.`, { cause })
       })
+    const end = { error: null as NodeJS.ErrnoException | null }
+    out.on('error', (error: NodeJS.ErrnoException) => (end.error = error))
     const done = await writeLines(store, async (line) => {
+      if (end.error) throw end.error
       if (!out.write(`${JSON.stringify(line)}\n`)) await once(out, 'drain')
+    }).catch(async (error: unknown) => {
+      // Half an export looks like a whole one, and stands in the way of the next.
+      if (to !== undefined) await rm(to, { force: true })
+      if (error !== end.error) throw error
+      return null
     })
-    if (to !== undefined) await new Promise<void>((resolve) => void out.end(resolve))
+    if (done && to !== undefined) await finished(out.end()).catch(() => rm(to, { force: true }))
+    // Standard output closes when its reader has enough, as `head` has.
+    if (end.error && to !== undefined)
+      throw new SluiceError(
+        'cli.usage',
+        `${to} cannot be written: ${end.error.message}. The export is not complete, and its file was removed.`,
+        { cause: end.error },
+      )
+    if (done === null) return { data: null, lines: () => [], silent: true }
     const { limits, schedules, jobs, leftOut } = done
     const words = `${groupDigits(limits)} limits, ${groupDigits(schedules)} schedules and ${groupDigits(jobs)} jobs were exported; ${groupDigits(leftOut)} jobs were left out.`
     // The lines themselves are on standard output.

@@ -99,14 +99,6 @@ export function readLine(text: string, number: number): ReadLine {
   }
 }
 
-/** Reads the fields of one job. @throws {SluiceError} `cli.usage` */
-export function readJob(fields: Readonly<Record<string, unknown>>): NewJob {
-  const parsed = JobLine.safeParse({ kind: 'job', ...fields })
-  if (parsed.success) return jobOf(parsed.data)
-  const words = parsed.error.issues.map(({ path, message }) => `${path.map(String).join('.')}: ${message}`).join('; ')
-  throw new SluiceError('cli.usage', `The job is invalid: ${words}.`)
-}
-
 /** An error about one line. */
 export function bad(number: number, why: string): SluiceError {
   return new SluiceError('cli.usage', `Line ${number} is invalid: ${why}. Nothing was imported.`)

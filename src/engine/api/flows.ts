@@ -2,10 +2,10 @@ import type { Clock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { fromJsonText, toJsonText } from '../../base/json-value.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
-import { isName } from '../../base/text.ts'
 import { type FlowRecord, isWorkflowKind } from '../../jobs/flow.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { checkFlow, type NewFlow } from '../../jobs/new-flow.ts'
+import { checkFlowName } from '../../jobs/workflow.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type FlowOptions, toFlow } from '../define/flow.ts'
 import type { ServedQueues } from '../define/served-queues.ts'
@@ -63,8 +63,6 @@ export interface FlowHooks {
   /** Aborts a run of this process. */
   readonly cancelRun: (job: string) => Promise<void>
 }
-
-const LONGEST_NAME = 255
 
 /** Flows: start plain ones; read, explain, signal, retry and cancel any. */
 export class FlowsApi {
@@ -193,11 +191,7 @@ export class FlowsApi {
     const { checkOpen, workflows } = this.#hooks
     checkOptions(options, ['once'], 'flows.signal')
     const once = checkOnce(options.once)
-    if (!isName(name, LONGEST_NAME))
-      throw new SluiceError(
-        'option.invalid',
-        `flows.signal: the name is invalid: ${show(name)}. Expected a text of 1 to ${LONGEST_NAME} characters.`,
-      )
+    checkFlowName(name, 'flows.signal: the name')
     checkOpen('sent to a flow')
     const { workflow, address } = await this.#addressOf(to)
     const definition = workflows.get(workflow)
@@ -214,7 +208,7 @@ export class FlowsApi {
   async retry(id: string, options: { readonly from?: string } = {}): Promise<boolean> {
     checkOptions(options, ['from'], 'flows.retry', { aliases: { step: 'from' } })
     const { from } = options
-    if (from !== undefined) checkText(from, 'flows.retry: from')
+    if (from !== undefined) checkFlowName(from, 'flows.retry: from')
     const flow = await this.#find(id, 'flows.retry')
     if (!flow) throw missing(id)
     if (!isWorkflowKind(flow.kind))

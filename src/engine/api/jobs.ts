@@ -5,11 +5,12 @@ import { checkInstant } from '../../base/instant.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { type JobFilter, jobMatch } from '../../jobs/job-filter.ts'
 import type { JobRecord } from '../../jobs/job.ts'
+import { isFinal } from '../../jobs/job-state.ts'
 import type { JobChange } from '../../store/contract/change-jobs.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
 import { reportFlow } from '../events/flow-news.ts'
-import { checkQueue } from '../define/call-options.ts'
+import { checkPriority, checkQueue } from '../define/call-options.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { Results } from '../run/results.ts'
 import { BULK_OPTIONS, type BulkHooks, bulkMatch, type BulkOptions, type BulkResult, changeMany } from './bulk.ts'
@@ -173,6 +174,26 @@ export class JobsApi {
     return this.#retime(id, checkInstant(at.getTime(), `${what}: the time`))
   }
 
+  /**
+   * Gives a job that has not started another priority. Its age and its budgets stay. False: it has started or ended, or
+   * belongs to a flow.
+   * @param priority −100 to 100, higher first
+   * @throws {SluiceError} `job.not_found`, `priority.invalid`
+   */
+  async reprioritize(id: string, priority: number): Promise<boolean> {
+    const what = 'jobs.reprioritize'
+    checkText(id, `${what}: the id`)
+    const change = { kind: 'place', queue: null, priority: checkPriority(priority, what) } as const
+    const store = await this.#hooks.store()
+    const job = await store.get(id)
+    if (!job) throw missing(id)
+    const { changed } = await store.changeJobs(change, { ids: [id] }, {}, 1)
+    if (changed.length > 0) this.#hooks.wakeup.notify('work')
+    // One that has the priority already is not changed.
+    const waits = !job.flow && job.state !== 'active' && !isFinal(job.state)
+    return changed.length > 0 || (waits && job.priority === change.priority)
+  }
+
   async #retime(id: string, runAtMs: number | null): Promise<boolean> {
     const store = await this.#hooks.store()
     const { kind } = await store.retime(id, runAtMs)
@@ -220,6 +241,18 @@ export class JobsApi {
     checkOptions(options, ['to', ...BULK_OPTIONS], 'jobs.moveMany: the options')
     const { to, ...rest } = options
     return this.#change({ kind: 'place', queue: checkQueue(to), priority: null }, filter, rest, 'jobs.moveMany')
+  }
+
+  /**
+   * Gives all jobs that match and have not started another priority, as `moveMany` moves them.
+   * @param options.priority −100 to 100, higher first
+   * @throws {SluiceError} as `cancelMany`; `priority.invalid`
+   */
+  async reprioritizeMany(filter: JobFilter, options: BulkOptions & { readonly priority: number }): Promise<BulkResult> {
+    const what = 'jobs.reprioritizeMany'
+    checkOptions(options, ['priority', ...BULK_OPTIONS], `${what}: the options`)
+    const { priority, ...rest } = options
+    return this.#change({ kind: 'place', queue: null, priority: checkPriority(priority, what) }, filter, rest, what)
   }
 
   async #change(change: JobChange, filter: JobFilter, options: BulkOptions, what: string): Promise<BulkResult> {

@@ -140,7 +140,8 @@ export class QueuesApi {
         resolve()
       }
       const timer = clock.setTimer(end, ms)
-      signal?.addEventListener('abort', end)
+      if (signal?.aborted) end()
+      else signal?.addEventListener('abort', end)
     })
   }
 }

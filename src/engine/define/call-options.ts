@@ -37,15 +37,20 @@ const OPTIONS = [
 /** Of a call in a flow: its job is stored with the flow, and the flow itself calls it once. */
 export const CALL_OPTIONS: readonly string[] = OPTIONS.filter((name) => name !== 'unique' && name !== 'tx')
 
+/** Checks a priority. @throws {SluiceError} `priority.invalid` */
+export function checkPriority(priority: unknown, what: string): number {
+  if (typeof priority === 'number' && Number.isInteger(priority) && priority >= -100 && priority <= 100) return priority
+  throw new SluiceError(
+    'priority.invalid',
+    `The priority of ${what} is invalid: ${show(priority)}. Expected a whole number from -100 to 100; higher starts first.`,
+  )
+}
+
 /** Checks the options of a call. @throws {SluiceError} `option.invalid`, `priority.invalid`, `delay.invalid` */
 export function checkCall(options: EnqueueOptions<never>, task: string): void {
   checkOptions(options, OPTIONS, `enqueue of ${task}`, { aliases: CALL_ALIASES })
   const { priority, delay, runAt, weight, share, meta, tags } = options
-  if (priority !== undefined && !(Number.isInteger(priority) && priority >= -100 && priority <= 100))
-    throw new SluiceError(
-      'priority.invalid',
-      `The priority of a ${task} job is invalid: ${show(priority)}. Expected a whole number from -100 to 100; higher starts first.`,
-    )
+  if (priority !== undefined) checkPriority(priority, `a ${task} job`)
   if (delay !== undefined && runAt !== undefined)
     throw new SluiceError(
       'delay.invalid',

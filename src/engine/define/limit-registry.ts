@@ -228,19 +228,7 @@ export class LimitRegistry {
         })
       }
     }
-    const weight = checkUnits(units, what)
-    // A guarantee counts units, also beside a rule that counts starts.
-    const plain = policy.of?.rule ? weight : 1
-    if (policy.mode === 'shadow') return policy.rule && policy.rule.kind !== 'spacing' ? weight : plain
-    const most = refuseAboveBurst(policy, weight, what)
-    if (most === null) return plain
-    const kept = terms.priority === null ? 0 : keptBack(policy, terms.priority)
-    if (weight > most - kept)
-      throw new SluiceError(
-        'limit.weight.above_burst',
-        `${what}: a job of weight ${weight} and priority ${terms.priority} can never start: ${kept} of ${most} units are kept for jobs at or above priority ${policy.headroom?.priority}. Raise its priority, or split the job.`,
-      )
-    return weight
+    return weightUnder(policy, checkUnits(units, what), terms.priority, what)
   }
 
   #warnOnce(message: string): void {
@@ -255,6 +243,25 @@ function addUse(uses: BucketUse[], use: BucketUse): void {
   const same = uses.findIndex((each) => each.limit === use.limit && each.key === use.key)
   if (same < 0) uses.push(use)
   else if ((uses[same] as BucketUse).weight < use.weight) uses[same] = use
+}
+
+/**
+ * The units that a start takes from a limit: 1 where it counts no units.
+ * @throws {SluiceError} `limit.weight.above_burst`: the limit can never admit it
+ */
+export function weightUnder(policy: LimitPolicy, weight: number, priority: number | null, what: string): number {
+  // A guarantee counts units, also beside a rule that counts starts.
+  const plain = policy.of?.rule ? weight : 1
+  if (policy.mode === 'shadow') return policy.rule && policy.rule.kind !== 'spacing' ? weight : plain
+  const most = refuseAboveBurst(policy, weight, what)
+  if (most === null) return plain
+  const kept = priority === null ? 0 : keptBack(policy, priority)
+  if (weight > most - kept)
+    throw new SluiceError(
+      'limit.weight.above_burst',
+      `${what}: a job of weight ${weight} and priority ${priority} can never start: ${kept} of ${most} units are kept for jobs at or above priority ${policy.headroom?.priority}. Raise its priority, or split the job.`,
+    )
+  return weight
 }
 
 /**

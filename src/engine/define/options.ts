@@ -7,6 +7,7 @@ import { type Random, systemRandom } from '../../base/random.ts'
 import { LOG_LEVELS, type LogLevel } from '../../jobs/job-log.ts'
 import type { LimitBackend } from '../../limiter/contract/limiter.ts'
 import type { Durability, Retention, Store } from '../../store/contract/store.ts'
+import { type RetentionOptions, retentionOf } from '../../store/contract/retention.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { TermsOfQueues } from './job-terms.ts'
 import { type QueueList, type QueueSettings, queuesOf } from './queue-list.ts'
@@ -55,7 +56,7 @@ export interface SluiceOptions {
    */
   keepLogs?: boolean | LogLevel
   /** How long finished jobs are kept; default 24 h for completed and cancelled ones, 7 d for discarded ones. */
-  retention?: { completed?: Duration; cancelled?: Duration; discarded?: Duration }
+  retention?: RetentionOptions
   /**
    * A waiting job gains one step of priority per this time, at least 1 ms, so that more urgent jobs cannot starve it.
    * Its visible priority, which headroom uses, stays. The setting is stored for the whole store, by the engine that
@@ -134,8 +135,6 @@ const KNOWN = [
   'logger',
   'random',
 ] as const
-/** The final states with a retention. */
-const RETENTION = ['completed', 'cancelled', 'discarded'] as const
 const OF_STORE = ['durability', 'retention', 'ageing'] as const
 const SHORTEST_LEASE_US = 100_000
 const SHORTEST_AGEING_US = 1000
@@ -171,8 +170,6 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       'option.invalid',
       `lease is invalid: ${leaseUs / 1000} ms. Expected at least ${SHORTEST_LEASE_US / 1000} ms.`,
     )
-  if (options.retention !== undefined) checkOptions(options.retention, RETENTION, 'retention of new Sluice')
-  const { completed = '24h', cancelled = '24h', discarded = '7d' } = options.retention ?? {}
   const { clock = systemClock, logger = consoleLogger, random = systemRandom } = options
   checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], 'clock of new Sluice')
   checkMethods(logger, ['debug', 'info', 'warn', 'error'], 'logger of new Sluice')
@@ -193,11 +190,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
     ...eventSettings(options),
     keepLogs: keptLevel(options.keepLogs),
-    retention: {
-      completedUs: durationUs(completed, 'retention.completed'),
-      cancelledUs: durationUs(cancelled, 'retention.cancelled'),
-      discardedUs: durationUs(discarded, 'retention.discarded'),
-    },
+    retention: retentionOf(options.retention, 'retention of new Sluice'),
     queues,
     queueTerms: new Map(queues.map(({ queue, terms }) => [queue, terms])),
     budgets: budgetsOf(options.budgets),

@@ -125,7 +125,7 @@ export interface SluiceEvents {
     readonly flow?: string
     readonly step?: number
   }
-  /** A backend of budgets cannot be reached. It is told once. */
+  /** This process cannot reach a backend of budgets. It is told once, also if another process has noticed it first. */
   'rate_limit.backend_down': { readonly backend: string; readonly error: unknown }
   /** It answers again. `granted`: starts that went on without their budget meanwhile. */
   'rate_limit.backend_up': { readonly backend: string; readonly downMs: number; readonly granted: number }

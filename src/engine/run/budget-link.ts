@@ -15,6 +15,7 @@ import { Permits } from '../../limiter/client/permits.ts'
 import { Returns } from '../../limiter/client/returns.ts'
 import { Shares } from '../../limiter/client/shares.ts'
 import { backendLoader } from '../../limiter/open.ts'
+import { slackOf } from '../../policy/limits/backend.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { BudgetSettings } from '../define/budgets.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
@@ -59,12 +60,16 @@ export class BudgetLink {
   readonly #returns: Returns
   #closed = false
 
-  /** @param up called when the backend answers again, and with buckets whose permits have returned since then */
+  /**
+   * @param up called when the backend answers again, and with buckets whose permits have returned since then
+   * @param changed called when the backend can no longer be reached, and when it can be again
+   */
   constructor(
     name: string,
     { backend, namespace, failMode }: BudgetSettings,
     options: BudgetLinkOptions,
     up: (returned: readonly BucketName[]) => void,
+    changed: () => void,
   ) {
     const { clock, events, leaseUs, trouble } = options
     this.name = name
@@ -77,12 +82,14 @@ export class BudgetLink {
         this.downSinceUs = clock.monotonicUs()
         trouble.failed(what, error)
         events.emit('rate_limit.backend_down', { backend: name, error })
+        changed()
         this.#probe()
       },
       up: (downUs, granted) => {
         this.downSinceUs = null
         trouble.over(what)
         events.emit('rate_limit.backend_up', { backend: name, downMs: downUs / 1000, granted })
+        changed()
         up([])
         void this.#returns.flush()
       },
@@ -115,8 +122,9 @@ export class BudgetLink {
   requests(line: PaidLine, starts: number, place: number): UnitRequest[] {
     const { clock, leaseUs, prefix: caller } = this.#options
     const { uses, priority } = line
-    const lead = this.lead.of(this.#policies(line))
-    const shared = this.#shares.withinUs(Array<PaidLine>(starts).fill(line), clock.monotonicUs(), lead.withinUs)
+    const nowUs = clock.monotonicUs()
+    const lead = this.lead.of(this.#policies(line), slackOf, nowUs)
+    const shared = this.#shares.withinUs(Array<PaidLine>(starts).fill(line), nowUs, lead.withinUs)
     return shared.map((withinUs) => {
       const permit = `${caller}${this.name}.${++this.#permits}`
       return { uses, priority, line: place, permit, leaseUs, caller, aheadUs: lead.aheadUs, withinUs }
@@ -126,7 +134,7 @@ export class BudgetLink {
   /** Learns from the answers to a line. It tells when the line may ask for more, and for how much. */
   answered(line: PaidLine, paid: number, denied: Denied | null, nowUs: number): AskTerms {
     for (let n = 0; n < paid; n++) this.#shares.took(line.uses, nowUs)
-    const lead = this.lead.of(this.#policies(line))
+    const lead = this.lead.of(this.#policies(line), slackOf, nowUs)
     if (!denied) return { withinUs: lead.withinUs, units: 0 }
     const policy = this.#options.limits.policy(denied.by.limit)
     const units = this.#shares.refused(denied, policy, paid, nowUs)
@@ -169,6 +177,11 @@ export class BudgetLink {
     const { length } = this.definitions()
     if (length !== this.#defined) this.#access.again()
     this.#defined = length
+  }
+
+  /** Asks the backend whether it answers. If it does not, the events say so. */
+  async look(): Promise<void> {
+    await this.#access.call((backend) => backend.define(this.definitions())).catch(() => undefined)
   }
 
   /** Asks the backend from time to time whether it answers again. */

@@ -6,12 +6,14 @@ import type { Trouble } from '../../base/trouble.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { BucketName, Denied, LimitBackend, UnitAnswer } from '../../limiter/contract/limiter.ts'
 import { PaidBook, type PaidLine, type Ticket } from '../../limiter/client/paid-book.ts'
-import { latenessOf, slackOf } from '../../policy/limits/backend.ts'
+import { slackOf } from '../../policy/limits/backend.ts'
+import { latenessOf } from '../../policy/limits/lateness.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { BudgetSettings } from '../define/budgets.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { Events } from '../events/events.ts'
 import type { Wakeup } from '../events/wakeup.ts'
+import { BackendReports } from './backend-reports.ts'
 import { BudgetLink } from './budget-link.ts'
 import { type Lender, Loan } from './loan.ts'
 
@@ -47,6 +49,7 @@ const REPEATED_FOR_MS = 120_000
 
 /** Asks backends for the units of starts, and keeps what they granted until a decision takes it. */
 export class Budgets {
+  readonly reports: BackendReports
   readonly #options: BudgetsOptions
   readonly #links = new Map<string, BudgetLink>()
   readonly #book = new PaidBook()
@@ -63,7 +66,10 @@ export class Budgets {
       this.#returned(returned)
       this.#news()
     }
-    for (const [name, settings] of options.settings) this.#links.set(name, new BudgetLink(name, settings, options, up))
+    this.reports = new BackendReports(options, () => this.#links.values())
+    const changed = (): void => void this.reports.changed()
+    for (const [name, settings] of options.settings)
+      this.#links.set(name, new BudgetLink(name, settings, options, up, changed))
   }
 
   /** Lends what is paid to one claim. @param remote the runs of the claim may end at another process */
@@ -103,7 +109,7 @@ export class Budgets {
   #took(tickets: readonly Ticket[]): void {
     const nowUs = this.#options.clock.monotonicUs()
     for (const { line, atUs, askedUs } of tickets)
-      if (atUs !== 0) this.#links.get(line.backend)?.lead.took(nowUs - askedUs)
+      if (atUs !== 0) this.#links.get(line.backend)?.lead.took(nowUs - askedUs, nowUs)
   }
 
   /** A run has ended, and that is durable: its permits return. */
@@ -168,6 +174,7 @@ export class Budgets {
     const left = this.#book.take(-Infinity)
     await this.#return(left)
     for (const link of this.#links.values()) await link.close()
+    await this.reports.stop()
   }
 
   #take(run: RunName): readonly Ticket[] {
@@ -253,13 +260,13 @@ export class Budgets {
     const link = this.#links.get(line.backend)
     const policies = line.uses.flatMap(({ limit }) => limits.policy(limit) ?? [])
     const slackUs = Math.min(...policies.map(slackOf))
-    const latenessUs = Math.min(...policies.map(latenessOf))
     const paid = answered.flatMap(({ answer, askedUs, answeredUs }) => {
       if (answer.kind !== 'granted') return []
       const { permit, atUs, startInUs = 0 } = answer
       const fromUs = answeredUs + startInUs
+      const latenesses = policies.map((policy) => latenessOf(policy, atUs))
       // A start that went on without its budget has no instant to keep to.
-      const lateUs = atUs === 0 ? Infinity : fromUs + latenessUs
+      const lateUs = atUs === 0 ? Infinity : fromUs + Math.min(...latenesses)
       return [{ permit, atUs, fromUs, untilUs: fromUs + slackUs, lateUs, askedUs }]
     })
     const nowUs = clock.monotonicUs()

@@ -3,6 +3,7 @@ import type { GrantedJob } from '../../jobs/job.ts'
 import type { Settlement } from '../../jobs/settlement.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Retained, RetainedPage } from '../../store/contract/retained.ts'
+import { USUAL_RETENTION } from '../../store/contract/retention.ts'
 import { keptFor, type TermsOfQueues } from '../define/job-terms.ts'
 import type { TaskDefinition } from '../define/task.ts'
 
@@ -49,8 +50,8 @@ export class Keeping {
   }
 
   /**
-   * Gives jobs that ended without a run the times of their task or queue, before pruning looks at them. The first call
-   * looks at all that have the store's times, later ones at those that ended since.
+   * Gives jobs that ended without a run, or by a process with other times, those of their task or queue, before pruning
+   * looks at them. The first call looks at all of them, later ones at those that ended since.
    */
   async retain(): Promise<void> {
     const { store, tasks, queueTerms } = this.#options
@@ -59,9 +60,11 @@ export class Keeping {
     const nowUs = store.nowUs()
     for (const state of ['cancelled', 'discarded'] as const) {
       const own = `${state}Us` as const
-      if (terms.every((kept) => kept[own] === undefined && kept.count === undefined)) continue
+      const storeUs = store.retention[own]
+      const isUsual = storeUs === USUAL_RETENTION[own]
+      if (isUsual && terms.every((kept) => kept[own] === undefined && kept.count === undefined)) continue
       const keepUs = (task: string, queue: string): number | undefined =>
-        tasks.has(task) ? keptFor(tasks.get(task) ?? {}, queue, queueTerms)[own] : undefined
+        tasks.has(task) ? (keptFor(tasks.get(task) ?? {}, queue, queueTerms)[own] ?? storeUs) : undefined
       for (let after: RetainedPage['after'] = null; ;) {
         const page: Retained = await store.retain({ state, sinceUs, after, rows: PAGE }, keepUs)
         for (const task of page.tasks) if (tasks.get(task)?.kept?.count !== undefined) this.#ended.add(task)

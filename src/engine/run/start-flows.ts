@@ -1,8 +1,7 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
-import { isName } from '../../base/text.ts'
-import { MAX_UNREAD_SIGNALS, type NewWorkflow } from '../../jobs/workflow.ts'
+import { checkFlowName, MAX_UNREAD_SIGNALS, type NewWorkflow } from '../../jobs/workflow.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { FlowAddress as StoredAddress, SignalAnswer, StartedWorkflow } from '../../store/contract/workflows.ts'
 import type { FlowEngine } from '../define/flow-entry.ts'
@@ -18,8 +17,6 @@ import type { Events } from '../events/events.ts'
 import { type Carried, carrying, type Instrumentation } from '../events/instrumentation.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { JobCancelled, JobDiscarded, type Results } from './results.ts'
-
-const LONGEST_NAME = 255
 
 /** The parts of a starter. */
 export interface FlowStarterOptions {
@@ -161,12 +158,7 @@ export async function sendSignal(
 
 /** Checks the `once` of a signal; null: it has none. @throws {SluiceError} `option.invalid` */
 export function checkOnce(once: unknown): string | null {
-  if (once === undefined) return null
-  if (isName(once, LONGEST_NAME)) return once
-  throw new SluiceError(
-    'option.invalid',
-    `once of a signal is invalid: ${show(once)}. Expected a text of 1 to ${LONGEST_NAME} characters.`,
-  )
+  return once === undefined ? null : checkFlowName(once, 'once of a signal')
 }
 
 function addressOf(name: string, to: FlowAddress): StoredAddress {

@@ -45,6 +45,7 @@ export interface WorkerOptions {
 export const FALLBACK_POLL_MS = 5000
 const RECOVER_EVERY_MS = 5000
 const PRUNE_EVERY_MS = 60_000
+const REPORTS_EVERY_MS = 5_000
 const SERIES_EVERY_MS = 10_000
 const PRUNE_AT_ONCE = 1000
 const ABORT_GRACE_MS = 5000
@@ -65,6 +66,7 @@ export class Worker {
   private constructor(id: number, options: WorkerOptions) {
     const { settings, ...parts } = options
     const { clock, trouble } = settings
+    const { budgets } = parts
     this.#id = id
     this.#options = options
     const { aheadUs = clock.attach ? 0 : parts.store.aheadUs } = settings
@@ -81,6 +83,9 @@ export class Worker {
       { name: 'the fallback poll', everyMs: FALLBACK_POLL_MS, work: async () => this.#dispatcher.poll() },
       { name: 'the recovery of lost jobs', everyMs: RECOVER_EVERY_MS, work: () => this.#leases.recover() },
       { name: 'the return of permits', everyMs: RECOVER_EVERY_MS, work: () => this.#tidy() },
+      ...(budgets
+        ? [{ name: 'the reports of backends', everyMs: REPORTS_EVERY_MS, work: () => budgets.reports.routine() }]
+        : []),
       { name: 'the write of the series', everyMs: SERIES_EVERY_MS, work: () => this.#series.flush() },
       { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
     ])

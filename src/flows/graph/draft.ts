@@ -113,16 +113,16 @@ function formOf({ limit, key, weight }: UseSpec<never>, entry: unknown): Raw {
 /** Checks a draft as a whole. @throws {SluiceError} `graph.invalid` */
 export function finish(draft: Draft, output: Over): GraphModel {
   const { name, schema, options, steps } = draft
-  const { raw, uses: hold } = termsOf({ limits: options['hold'], ...options, hold: undefined }, `graph ${name}`)
+  const { raw, uses } = termsOf({ limits: options['hold'], ...options, hold: undefined }, `graph ${name}`)
   const { limits: held, key, ...top } = raw
-  const all = [...hold, ...steps.flatMap(([, , { uses, undo }]) => [...uses, ...(undo?.uses ?? [])])]
+  const all = [...uses, ...steps.flatMap(([, , { uses: own, undo }]) => [...own, ...(undo?.uses ?? [])])]
   const policies = new Map(all.map(({ limit, policy }) => [limit, policy]))
   const { form, faults } = readGraph(
     {
       ...top,
       name,
       ...(key !== undefined && { key: typeof key === 'function' ? IN_CODE : key }),
-      ...(held !== undefined && { hold: (held as Raw[]).map(ofInput) }),
+      ...(held !== undefined && { hold: Array.isArray(held) ? (held as Raw[]).map(ofInput) : held }),
       steps: Object.fromEntries(steps.map(([step, rawStep]) => [step, rawStep])),
       output: typeof output === 'function' ? IN_CODE : output,
     },
@@ -147,13 +147,18 @@ export function finish(draft: Draft, output: Over): GraphModel {
     shape: null,
     steps: new Map(steps.map(([step, , code]) => [step, code])),
     key: typeof key === 'function' ? (key as Over<string>) : null,
-    hold,
+    hold: stepUses(options['hold'] as readonly StepLimit<never>[] | undefined, `hold of graph ${name}`),
     output: typeof output === 'function' ? output : null,
     limits: all,
   }
 }
 
-/** A path of a held limit is one of the input alone. */
+/** The paths of a held limit are of the input alone. */
 function ofInput(use: Raw): Raw {
-  return typeof use['by'] === 'string' ? { ...use, by: `input.${use['by']}` } : use
+  const { by, weight } = use
+  return {
+    ...use,
+    ...(typeof by === 'string' && { by: `input.${by}` }),
+    ...(typeof weight === 'string' && { weight: `input.${weight}` }),
+  }
 }

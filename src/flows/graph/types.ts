@@ -2,7 +2,6 @@ import type { Duration } from '../../base/duration.ts'
 import type { Kept } from '../../base/json-value.ts'
 import type { Task } from '../../engine/define/task.ts'
 import type { Schema } from '../../jobs/schema.ts'
-import type { LimitUse } from '../../policy/limits/define.ts'
 import type { RetryOptions } from '../../jobs/retry-policy.ts'
 import type { Out, Schemas, Startable } from '../shared/startable.ts'
 import type { StepContext } from '../shared/step-context.ts'
@@ -151,7 +150,7 @@ export interface GraphOptions<O> {
   /** At most one running flow of a key; signals may be sent to it. */
   readonly key?: (input: O) => string
   /** Taken before the first step; permits are held until the flow ends. */
-  readonly hold?: readonly LimitUse<O>[]
+  readonly hold?: readonly StepLimit<O>[]
   /** `finish` (default): what does not come after the failure goes on; `fast`: the rest is cancelled at once. */
   readonly onFailure?: 'finish' | 'fast'
   /** The time of the whole flow. Default: none. */

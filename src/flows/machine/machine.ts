@@ -10,7 +10,6 @@ import type { NewWorkflow } from '../../jobs/workflow.ts'
 import { type RetryOptions, retryPolicy } from '../../jobs/retry-policy.ts'
 import { checkSchema, validate } from '../../jobs/schema.ts'
 import type { Schema } from '../../jobs/schema.ts'
-import type { LimitUse } from '../../policy/limits/define.ts'
 import { checkFunction, checkName, checkSignal, checkSignals, definitionOf, schemasOf } from '../shared/definition.ts'
 import type { In, Out, Schemas, Startable } from '../shared/startable.ts'
 import { startableOf } from '../shared/startable.ts'
@@ -33,7 +32,7 @@ export interface MachineOptions<St extends Schemas, Sig extends Schemas, First e
   /** At most one running flow has a key; signals may be sent to it. */
   readonly key?: (state: NoInfer<Out<St[First]>>) => string
   /** Limits that are paid before the first step, and whose permits the flow keeps until it ends. */
-  readonly hold?: readonly LimitUse<NoInfer<Out<St[First]>>>[]
+  readonly hold?: readonly StepLimit<NoInfer<Out<St[First]>>>[]
   /** Limits by step, for every arrival there. */
   readonly limits?: { readonly [K in keyof St]?: readonly StepLimit<NoInfer<Out<St[K]>>>[] }
   /** Of each step; the defaults are those of tasks. */
@@ -81,7 +80,7 @@ export function machine<
   const code = codeOf(name, options as MachineOptions<Schemas, Schemas, string, unknown>)
   const { key, hold } = options
   if (key !== undefined) checkFunction(key, `key of machine ${name}`)
-  const held = stepUses(hold, `hold of machine ${name}`)
+  const held = stepUses(hold as readonly StepLimit<never>[] | undefined, `hold of machine ${name}`)
   const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, `timeout of machine ${name}`)
   const prepare = async (engine: FlowEngine, state: unknown, given: FlowStartOptions): Promise<NewWorkflow> => {
     const what = `the state ${code.first} of machine ${name}`

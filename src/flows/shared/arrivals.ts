@@ -1,7 +1,5 @@
-import { SluiceError } from '../../base/errors.ts'
-import { show } from '../../base/options.ts'
 import type { FlowEngine } from '../../engine/define/flow-entry.ts'
-import { checkQueue } from '../../engine/define/call-options.ts'
+import { checkPriority, checkQueue } from '../../engine/define/call-options.ts'
 import type { RetryPolicy } from '../../jobs/retry-policy.ts'
 import type { Arrival } from '../../jobs/workflow.ts'
 import type { UseSpec } from '../../policy/limits/define.ts'
@@ -91,15 +89,6 @@ export function plainArrival({ queue, priority }: Home): Arrival {
     delayUs: null,
     runAtMs: null,
   }
-}
-
-/** Checks a priority. @throws {SluiceError} `priority.invalid` */
-export function checkPriority(priority: unknown, what: string): number {
-  if (typeof priority === 'number' && Number.isInteger(priority) && priority >= -100 && priority <= 100) return priority
-  throw new SluiceError(
-    'priority.invalid',
-    `The priority of ${what} is invalid: ${show(priority)}. Expected a whole number from -100 to 100; higher starts first.`,
-  )
 }
 
 /** Checks where a step waits; what it leaves out is that of its flow. @throws {SluiceError} `queue.invalid` */

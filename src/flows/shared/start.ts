@@ -3,18 +3,17 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { checkOptions, show } from '../../base/options.ts'
-import { isName } from '../../base/text.ts'
 import { messageOf } from '../../base/thrown.ts'
-import { checkMeta } from '../../engine/define/call-options.ts'
+import { checkMeta, checkPriority } from '../../engine/define/call-options.ts'
 import type { FlowEngine } from '../../engine/define/flow-entry.ts'
 import { refuseForHold } from '../../engine/define/budgets.ts'
 import { specsOf } from '../../engine/define/limit-registry.ts'
 import type { FlowStartOptions } from '../../engine/define/workflow.ts'
 import type { WorkflowKind } from '../../jobs/flow.ts'
 import { extraOf, type JobExtra } from '../../jobs/job-extra.ts'
-import { DEADLINE_STEP, HOLD_STEP, type NewWorkflow, type SideJob } from '../../jobs/workflow.ts'
+import { checkFlowName, DEADLINE_STEP, HOLD_STEP, type NewWorkflow, type SideJob } from '../../jobs/workflow.ts'
 import type { UseSpec } from '../../policy/limits/define.ts'
-import { checkPriority, ENTRY_ATTEMPTS, type Home, resolveUses } from './arrivals.ts'
+import { ENTRY_ATTEMPTS, type Home, resolveUses } from './arrivals.ts'
 
 /** The parts of a flow's start, beside its options. */
 export interface StartPlan {
@@ -41,7 +40,6 @@ export interface FlowExtra extends JobExtra {
 
 const OPTIONS = ['key', 'onConflict', 'priority', 'delay', 'meta', 'limits', 'tx'] as const
 const ALIASES = { in: 'delay', id: 'key', unique: 'key' }
-const LONGEST_KEY = 255
 
 /** Prepares the start of a flow. @throws {SluiceError} `option.invalid`, and the codes of its first limits */
 export async function prepareStart(
@@ -120,11 +118,7 @@ function keyOf({ name, key, output }: StartPlan, given: unknown): string | null 
     } catch (cause) {
       throw new SluiceError('option.invalid', `The key function of ${name} threw: ${messageOf(cause)}.`, { cause })
     }
-  if (isName(value, LONGEST_KEY)) return value
-  throw new SluiceError(
-    'option.invalid',
-    `The key of a flow of ${name} is invalid: ${show(value)}. Expected a text of 1 to ${LONGEST_KEY} characters.`,
-  )
+  return checkFlowName(value, `The key of a flow of ${name}`)
 }
 
 function delayOf(delay: Duration, nowMs: number): number | null {

@@ -1,7 +1,7 @@
 import { flowViewOf } from '../../engine/api/flow-views.ts'
 import { FLOW_STATES, type FlowQuery, type FlowState } from '../../jobs/flow.ts'
 import { ok, operation, type Operation } from '../operation.ts'
-import { invalid, notFound } from '../refusal.ts'
+import { invalid, invalidCursor, notFound } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { flowJson, inspectionJson, stepJson, wordsJson } from './flow-json.ts'
 import { namedFlow, visibleTo } from './owner.ts'
@@ -74,7 +74,7 @@ export const explainFlow: Operation = operation({
 /** The place that a cursor names. @throws {Refusal} 400 */
 export function placeOfCursor(cursor: string): number {
   const [, before] = /^f(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
-  if (before === undefined) throw invalid('cursor is invalid. Expected an unchanged next_cursor of an answer.')
+  if (before === undefined) throw invalidCursor()
   return Number(before)
 }
 

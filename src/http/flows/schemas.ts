@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import { didYouMean } from '../../base/nearest.ts'
-import { isName } from '../../base/text.ts'
+import { isFlowName, LONGEST_FLOW_NAME as LONGEST } from '../../jobs/workflow.ts'
 import { Delay, JobParams } from '../ojs/schemas.ts'
 
-const LONGEST = 255
-
-const Name = z.string().refine((text) => isName(text, LONGEST), `Invalid input: expected 1 to ${LONGEST} characters`)
+/** A text by which a caller names something of a flow. */
+export const FlowName: z.ZodString = z
+  .string()
+  .refine(isFlowName, `Invalid input: expected 1 to ${LONGEST} characters`)
+  .meta({ minLength: 1, maxLength: LONGEST })
 
 /** An object of which every unknown member is refused. */
 export function strict<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$strict> {
@@ -28,27 +30,35 @@ export const WorkflowParams: z.ZodType<{ workflow: string }> = z.object({ workfl
 export const FlowParams: z.ZodType<{ id: string }> = JobParams
 
 /** Parameters of a path that names a signal of a flow. */
-export const SignalParams: z.ZodType<{ id: string; name: string }> = z.object({ id: z.string().max(64), name: Name })
+export const SignalParams: z.ZodType<{ id: string; name: string }> = z.object({
+  id: z.string().max(64),
+  name: FlowName,
+})
 
-/** The start of a flow. A tenant's keys are its own. */
+/** The key of a flow. A tenant's keys are its own. */
+export const FlowKey: z.ZodString = FlowName.regex(/^[^/]*$/, 'Invalid input: expected no slash')
+
+/** The start of a flow. */
 export const Start: z.ZodType<{
   input?: unknown
   key?: string | undefined
   delay?: string | number | null | undefined
 }> = strict({
   input: z.unknown(),
-  key: Name.regex(/^[^/]*$/, 'Invalid input: expected no slash').optional(),
+  key: FlowKey.optional(),
   delay: Delay.nullish(),
 })
 
 /** A signal. */
 export const Signal: z.ZodType<{ payload?: unknown; once?: string | undefined }> = strict({
   payload: z.unknown().optional(),
-  once: Name.optional(),
+  once: FlowName.optional(),
 })
 
 /** A retry. */
-export const Retry: z.ZodType<{ from?: string | undefined } | undefined> = strict({ from: Name.optional() }).optional()
+export const Retry: z.ZodType<{ from?: string | undefined } | undefined> = strict({
+  from: FlowName.optional(),
+}).optional()
 
 /** A body without members, or none. */
 export const Nothing: z.ZodType<Record<string, never> | undefined> = strict({}).optional()

@@ -1,7 +1,7 @@
 import type { Duration } from '../../base/duration.ts'
 import { internalsOf } from '../../engine/internals.ts'
 import { requireQueue } from '../access.ts'
-import { operation, type Operation } from '../operation.ts'
+import { type Call, operation, type Operation } from '../operation.ts'
 import { requireRoom } from '../ojs/backpressure.ts'
 import { Refusal } from '../refusal.ts'
 import { splitName } from '../tenant.ts'
@@ -19,35 +19,39 @@ export const startFlow: Operation = operation({
   body: Start,
   answers: { 201: 'The flow was started.', 200: 'A flow with this key runs already.' },
   async run(call) {
-    const { body, params, server, tenant } = call
-    const { starter, workflows } = internalsOf(server.sluice)
-    const definition = workflows.get(params.workflow)
-    if (!definition)
-      throw new Refusal(
-        404,
-        'x_workflow_unknown',
-        `This server lists no workflow ${JSON.stringify(params.workflow)}.`,
-        {
-          details: { resource_type: 'workflow', resource_id: params.workflow },
-          hint: 'Check the name, or add the workflow to the engine of the server: new Sluice({ workflows }).',
-        },
-      )
-    const { queue } = definition.task
-    const owner = { tenant, queue: splitName(queue).name }
-    requireQueue(call.access, owner.queue)
-    await requireRoom(call, [queue])
-    const { key, delay } = body
-    const options = {
-      ...(key !== undefined && { key }),
-      ...(delay !== undefined && delay !== null && { delay: delayOf(delay) }),
-    }
-    const [flow] = await starter.start(definition, [body.input], options, (start) => ownedBy(owner, start))
-    if (!flow) throw new RangeError('one start was asked for, and none was answered')
-    const { id, duplicate } = flow
+    const { input, key, delay } = call.body
+    const { id, duplicate } = await startByName(call, call.params.workflow, {
+      input,
+      key,
+      delay: typeof delay === 'string' ? (delay.replace(/^\+/, '') as Duration) : (delay ?? undefined),
+    })
     return { status: duplicate ? 200 : 201, body: { id, duplicate }, headers: { Location: `/flows/v1/flows/${id}` } }
   },
 })
 
-function delayOf(delay: string | number): Duration {
-  return typeof delay === 'number' ? delay : (delay.replace(/^\+/, '') as Duration)
+/** Starts a flow of a workflow that the server's engine lists. @throws {Refusal} 403, 404, 429 */
+export async function startByName(
+  call: Call<unknown, unknown, unknown>,
+  name: string,
+  {
+    input,
+    key,
+    delay,
+  }: { readonly input: unknown; readonly key: string | undefined; readonly delay: Duration | undefined },
+): Promise<{ readonly id: string; readonly duplicate: boolean }> {
+  const { starter, workflows } = internalsOf(call.server.sluice)
+  const definition = workflows.get(name)
+  if (!definition)
+    throw new Refusal(404, 'x_workflow_unknown', `This server lists no workflow ${JSON.stringify(name)}.`, {
+      details: { resource_type: 'workflow', resource_id: name },
+      hint: 'Check the name, or add the workflow to the engine of the server: new Sluice({ workflows }).',
+    })
+  const { queue } = definition.task
+  const owner = { tenant: call.tenant, queue: splitName(queue).name }
+  requireQueue(call.access, owner.queue)
+  await requireRoom(call, [queue])
+  const options = { ...(key !== undefined && { key }), ...(delay !== undefined && { delay }) }
+  const [flow] = await starter.start(definition, [input], options, (start) => ownedBy(owner, start))
+  if (!flow) throw new RangeError('one start was asked for, and none was answered')
+  return { id: flow.id, duplicate: flow.duplicate }
 }

@@ -66,24 +66,31 @@ export async function attentionOf(
   return found.toSorted((a, b) => ORDER[a.severity] - ORDER[b.severity])
 }
 
-/** The backends that this process cannot reach. A tenant has none of its own. */
+/** The backends that a process cannot reach. A tenant has none of its own. */
 async function ofBackends(call: Call<unknown, unknown, unknown>): Promise<Attention[]> {
   const { backendsDown, limits } = call.server.monitor
-  if (seenBy(call).tenant !== null || backendsDown.all.length === 0) return []
+  if (seenBy(call).tenant !== null) return []
+  const down = await backendsDown.look()
+  if (down.length === 0) return []
   const { value } = await limits.get()
-  return backendsDown.all.map(({ backend, sinceMs }) => {
+  return down.map(({ backend, sinceMs, here, others }) => {
     const kept = value.filter(({ limit }) => limit.policy?.backend === backend)
     const waiting = kept.reduce((sum, { totals }) => sum + (totals?.waiting ?? 0), 0)
     return {
       kind: 'backend.down',
       severity: 'error',
       subject: { backend },
-      words: `This process cannot reach the backend ${backend} of budgets since ${new Date(sinceMs).toISOString()}, and ${waiting} jobs wait for the ${kept.length} limits that it keeps.`,
+      words: `${processes(here, others)} cannot reach the backend ${backend} of budgets since ${new Date(sinceMs).toISOString()}, and ${waiting} jobs wait for the ${kept.length} limits that it keeps.`,
       action:
         'Check its address and that it runs. Other processes may reach it. Jobs start again by themselves once it is back.',
       count: waiting,
     }
   })
+}
+
+function processes(here: boolean, others: number): string {
+  if (!here) return others === 1 ? 'Another process' : `${others} other processes`
+  return others === 0 ? 'This process' : `This process and ${others === 1 ? 'another one' : `${others} others`}`
 }
 
 function ofQueue({ name, paused, served, states }: QueueAnswer): Attention[] {

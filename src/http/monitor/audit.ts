@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { fromJsonText } from '../../base/json-value.ts'
 import type { Operation } from '../operation.ts'
-import { invalid } from '../refusal.ts'
+import { invalidCursor } from '../refusal.ts'
 import { monitorOperation, Time } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
 
@@ -82,6 +82,6 @@ export const listAudit: Operation = monitorOperation({
 /** @throws {Refusal} 400 */
 function readCursor(cursor: string): number {
   const [, before] = /^a(\d{1,15})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
-  if (before === undefined) throw invalid('cursor is invalid. Expected the cursor of an earlier page.')
+  if (before === undefined) throw invalidCursor()
   return Number(before)
 }

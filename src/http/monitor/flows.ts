@@ -3,6 +3,7 @@ import { type FlowStepView, type FlowView, flowViewOf } from '../../engine/api/f
 import { FLOW_KINDS, FLOW_STATES, type FlowQuery, type FlowRecord } from '../../jobs/flow.ts'
 import type { Call, Operation } from '../operation.ts'
 import { namedFlow, ownKey, visibleTo } from '../flows/owner.ts'
+import { FlowName } from '../flows/schemas.ts'
 import { wordsJson } from '../flows/flow-json.ts'
 import { cursorBehind, flowStatesOf, placeOfCursor } from '../flows/look-at-flows.ts'
 import { notFound, Refusal } from '../refusal.ts'
@@ -143,7 +144,7 @@ export const retryFlow: Operation = monitorOperation({
   name: 'monitorRetryFlow',
   summary: 'Run a failed flow again: from where it failed, or from a step on.',
   params: OfFlow,
-  body: z.strictObject({ from: z.string().min(1).max(1000).optional(), reason: Reason }).optional(),
+  body: z.strictObject({ from: FlowName.optional(), reason: Reason }).optional(),
   answer: Done,
   run(call) {
     const from = call.body?.from
@@ -159,9 +160,9 @@ export const signalFlow: Operation = monitorOperation({
   summary: 'Send a signal to a running flow of a workflow.',
   params: OfFlow,
   body: z.strictObject({
-    name: z.string().min(1).max(255),
+    name: FlowName,
     payload: z.unknown().optional(),
-    once: z.string().min(1).max(255).optional(),
+    once: FlowName.optional(),
     reason: Reason,
   }),
   answer: Done,

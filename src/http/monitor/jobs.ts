@@ -6,7 +6,7 @@ import { viewOf } from '../../engine/api/job-view.ts'
 import type { JobFilter } from '../../jobs/job-filter.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Operation } from '../operation.ts'
-import { invalid } from '../refusal.ts'
+import { invalidCursor } from '../refusal.ts'
 import { JobRow, jobRow } from './job-json.ts'
 import { monitorOperation, TimeOrNull } from './monitor-operation.ts'
 import { filterInQuery, seenMatch } from './seen-jobs.ts'
@@ -102,8 +102,7 @@ function writeCursor(place: number, filter: JobFilter): string {
 function readCursor(cursor: string, filter: JobFilter): number {
   const [, place, digest] =
     /^m(\d{1,15})\.([0-9a-f]{16})$/.exec(Buffer.from(cursor, 'base64url').toString('latin1')) ?? []
-  if (place === undefined || digest !== digestOf(filter))
-    throw invalid('cursor is invalid. Expected the cursor of an earlier page with the same filter.')
+  if (place === undefined || digest !== digestOf(filter)) throw invalidCursor()
   return Number(place)
 }
 

@@ -31,7 +31,7 @@ export const BucketJson: z.ZodType = z.object({
   key: z.string().nullable().meta({ description: 'Null: the one bucket of a limit without keys.' }),
   worker: z.number().nullable().optional(),
   available: z.number(),
-  capacity: z.number(),
+  capacity: z.number().meta({ description: '0: a backend keeps it, to which the answering process has no way.' }),
   used: z.number().meta({ description: 'Units of the capacity that could not start now.' }),
   debt: z.number(),
   active: z.number().meta({ description: 'Permits held by running jobs.' }),
@@ -71,7 +71,7 @@ export const LimitJson: z.ZodType = z.object({
   spark: z.array(z.number()).meta({ description: 'Starts in each of the last 30 steps of 10 s, oldest first.' }),
   backend: z.object({
     kind: z.string().meta({ description: 'The backend of its budgets, or the store.' }),
-    healthy: z.boolean().meta({ description: 'False: the process that answers cannot reach it. Others may.' }),
+    healthy: z.boolean().meta({ description: 'False: a process of the store cannot reach it. Others may.' }),
   }),
 })
 LimitJson.register(z.globalRegistry, { id: 'MonitorLimit' })
@@ -90,8 +90,11 @@ export function overrideJson(call: AnyCall, { since, until, ended, change, ...re
 
 /** A bucket as JSON. */
 export function bucketJson(call: AnyCall, bucket: BucketView): object {
-  const { key, worker, available, debt, capacity, active, waiting, nextStart, drained, headroom, guardUs } = bucket
-  const { guarantee } = bucket
+  const { key, worker, debt, active, waiting, nextStart, drained, headroom, guardUs, guarantee } = bucket
+  // The store has no numbers of a budget that a backend keeps, and this process may have no way to that backend.
+  const [available, capacity] = [bucket.available, bucket.capacity].map((each) =>
+    Number.isFinite(each) ? each : 0,
+  ) as [number, number]
   return {
     key,
     ...(worker !== undefined && { worker }),
@@ -142,7 +145,7 @@ export function limitJson(call: AnyCall, { limit, totals, bucket, longest, serie
 }
 
 function backendJson(call: AnyCall, kind: string): object {
-  return { kind, healthy: !call.server.monitor.backendsDown.all.some((down) => down.backend === kind) }
+  return { kind, healthy: !call.server.monitor.backendsDown.has(kind) }
 }
 
 function ruleInWords({ policy, unreadable }: LimitView): string {

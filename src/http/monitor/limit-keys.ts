@@ -4,7 +4,7 @@ import { isStorable } from '../../base/text.ts'
 import { byWaiting } from '../../engine/api/limit-figures.ts'
 import type { KeyCount } from '../../store/contract/limits.ts'
 import type { Call, Operation } from '../operation.ts'
-import { invalid } from '../refusal.ts'
+import { invalidCursor } from '../refusal.ts'
 import { BucketJson, bucketJson } from './limit-json.ts'
 import { requireLimit } from './limits.ts'
 import { monitorOperation, Name } from './monitor-operation.ts'
@@ -165,8 +165,7 @@ function writeCursor({ key, waiting, wakeAtUs }: Place, sort: (typeof SORTS)[num
 /** @throws {Refusal} 400 */
 function readCursor(cursor: string, sort: (typeof SORTS)[number]): Place {
   const read = Cursor.safeParse(parsed(Buffer.from(cursor, 'base64url').toString()))
-  if (!read.success || read.data[0] !== sort)
-    throw invalid('cursor is invalid. Expected a cursor of this list in this order; omit it to start over.')
+  if (!read.success || read.data[0] !== sort) throw invalidCursor()
   const [, place, key] = read.data
   return { waiting: place ?? 0, wakeAtUs: place, key }
 }

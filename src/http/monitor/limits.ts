@@ -14,6 +14,7 @@ export const listLimits: Operation = monitorOperation({
   summary: 'List all limits by name, with their budgets and what waits for them.',
   answer: z.object({ limits: z.array(LimitJson) }),
   async run(call) {
+    await call.server.monitor.backendsDown.look()
     const { value } = await call.server.monitor.limits.get()
     return { limits: value.filter(({ limit }) => seesLimit(call, limit.name)).map((each) => limitJson(call, each)) }
   },
@@ -50,6 +51,7 @@ export async function figuresOf(
   named: string,
 ): Promise<LimitFigures> {
   const { sluice, remote, monitor } = call.server
+  await monitor.backendsDown.look()
   const [found] = await limitFigures(sluice.limits, await remote.store(), monitor.figureSources, stored)
   if (!found) throw notFound('limit', named)
   return found

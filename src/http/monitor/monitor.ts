@@ -89,7 +89,7 @@ export class Monitor {
     this.changes = new ChangeFeed({ sluice, remote, clock })
     const changed = (id: string): void => this.changes.note('bulk', id)
     this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changed })
-    this.backendsDown = new BackendsDown(sluice, clock)
+    this.backendsDown = new BackendsDown(sluice, remote, clock)
     this.limits = new Costly(clock, async () => limitFigures(sluice.limits, await remote.store(), this.figureSources))
     this.counts = new Costly(
       clock,

@@ -1,10 +1,12 @@
 import { z } from 'zod'
+import { type Duration, durationMs } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
 import { type JobState, STATES } from '../../jobs/job-state.ts'
 import type { QueueCount, QueueRecord } from '../../store/contract/queues.ts'
 import type { ThrottledRow } from '../../store/contract/waits.ts'
 import type { WorkerRecord } from '../../store/contract/workers.ts'
 import type { Call, Operation } from '../operation.ts'
-import { notFound } from '../refusal.ts'
+import { notFound, unprocessable } from '../refusal.ts'
 import { monitorOperation, Name, Reason, TimeOrNull, Why } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
 
@@ -41,6 +43,8 @@ export interface QueueAnswer {
   readonly workers: number
   readonly served: boolean
 }
+
+const LONGEST_DRAIN_MS = 60_000
 
 const OfQueue = z.object({ name: Name })
 
@@ -106,6 +110,36 @@ export const boundQueue: Operation = monitorOperation({
     const { maxDepth, warnAt = null } = call.body
     await (await call.server.remote.store()).boundQueue(queue.name, maxDepth === null ? null : { maxDepth, warnAt })
     return one(call, queue.name)
+  },
+})
+
+/** Waits until a queue is empty. */
+export const drainQueue: Operation = monitorOperation({
+  method: 'POST',
+  path: '/queues/:name/drain',
+  name: 'monitorDrainQueue',
+  summary:
+    'Wait until no job of a queue waits or runs, for at most a minute. It deletes nothing; ask again to wait longer.',
+  params: OfQueue,
+  body: z
+    .strictObject({ timeout: z.string().min(1).max(64).optional().meta({ description: 'At most 1m; default 30s.' }) })
+    .optional(),
+  answer: z.object({ drained: z.boolean().meta({ description: 'False: the time was over.' }) }),
+  async run(call) {
+    const { name } = await named(call)
+    const timeout = durationMs((call.body?.timeout ?? '30s') as Duration, 'timeout')
+    if (timeout > LONGEST_DRAIN_MS) throw unprocessable('timeout is invalid. Expected at most 1m.')
+    const letGo = call.server.heldOpen.take(call.access, 'polls')
+    const signal = AbortSignal.any([call.gone(), call.server.closing])
+    try {
+      await call.server.sluice.queues.drain(name, { timeout, signal })
+      return { drained: true }
+    } catch (error) {
+      if (!signal.aborted && !(error instanceof SluiceError && error.code === 'queue.drain.timeout')) throw error
+      return { drained: false }
+    } finally {
+      letGo()
+    }
   },
 })
 

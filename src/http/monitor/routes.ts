@@ -7,6 +7,7 @@ import { patchJob, runNow } from './start-job.ts'
 import { series } from './series.ts'
 import { listTasks } from './tasks.ts'
 import { CHANGES_OF_LIMITS } from './change-limit.ts'
+import { enqueueJob, startFlow } from './enqueue.ts'
 import * as flows from './flows.ts'
 import { explainJob, getJob } from './job.ts'
 import { countTheJobs, listJobs } from './jobs.ts'
@@ -33,6 +34,7 @@ export const MONITOR_ROUTES: readonly Operation[] = [
   ...CHANGES_OF_LIMITS,
   whatIf,
   listJobs,
+  enqueueJob,
   countTheJobs,
   getJob,
   explainJob,
@@ -46,6 +48,7 @@ export const MONITOR_ROUTES: readonly Operation[] = [
   queues.pauseQueue,
   queues.resumeQueue,
   queues.boundQueue,
+  queues.drainQueue,
   schedules.listSchedules,
   schedules.getSchedule,
   schedules.pauseSchedule,
@@ -53,6 +56,7 @@ export const MONITOR_ROUTES: readonly Operation[] = [
   schedules.runSchedule,
   schedules.deleteSchedule,
   flows.listFlows,
+  startFlow,
   flows.getFlow,
   flows.explainFlow,
   flows.cancelFlow,

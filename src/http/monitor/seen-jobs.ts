@@ -1,4 +1,5 @@
 import { isStorable } from '../../base/text.ts'
+import { keyOfTenant } from '../../jobs/flow.ts'
 import { type JobFilter, type JobMatch, jobMatch } from '../../jobs/job-filter.ts'
 import { jobFilterOfTexts } from '../../jobs/job-filter-text.ts'
 import type { Call } from '../operation.ts'
@@ -21,7 +22,12 @@ export function filterInQuery(call: AnyCall, without: readonly string[]): JobFil
  */
 export function seenMatch(call: AnyCall, filter: JobFilter): JobMatch | null {
   const seen = seenBy(call)
-  const match = jobMatch(filter, 'jobs')
+  const { uniqueKey } = filter
+  // A tenant has unique keys of its own.
+  const match = jobMatch(
+    uniqueKey === undefined ? filter : { ...filter, uniqueKey: keyOfTenant(seen.tenant ?? '', uniqueKey) },
+    'jobs',
+  )
   if (!match) return null
   const { queue, schedule, limitName } = match
   const own = {

@@ -49,15 +49,12 @@ export const patchJob: Operation = monitorOperation({
     const { priority, runAt } = call.body
     if (priority === undefined && runAt === undefined) throw invalid('The change is empty. Expected priority or runAt.')
     const { id, state } = await seenJob(call, call.params.id)
-    const store = await call.server.remote.store()
-    if (runAt !== undefined && !(await call.server.sluice.jobs.reschedule(id, timeOf(call, runAt))))
+    const { jobs } = call.server.sluice
+    if (runAt !== undefined && !(await jobs.reschedule(id, timeOf(call, runAt))))
       throw wrongState(id, state, 'it does not wait for a time or for its turn')
-    if (priority !== undefined) {
-      const change = { kind: 'place', queue: null, priority } as const
-      const { changed } = await store.changeJobs(change, { ids: [id] }, {}, 1)
-      if (changed.length === 0) throw wrongState(id, state, 'its priority cannot change any more')
-      call.server.remote.notify()
-    }
+    if (priority !== undefined && !(await jobs.reprioritize(id, priority)))
+      throw wrongState(id, state, 'its priority cannot change any more')
+    call.server.remote.notify()
     return { job: await rowOf(call, id) }
   },
 })

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { DetailsQuery } from '../../store/contract/remote-jobs.ts'
 import { requireQueue } from '../access.ts'
 import type { Call } from '../operation.ts'
-import { unprocessable } from '../refusal.ts'
+import { invalidCursor, unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import type { Page } from './schemas.ts'
 
@@ -19,7 +19,7 @@ export const Cursor: z.ZodType<string | undefined> = z
   .optional()
   .meta({ description: 'The next_cursor of the page before; it replaces page and offset.' })
 
-/** The rows of a page in a list of jobs, and its bytes. @throws {Refusal} 422 for a cursor that no page returned */
+/** The rows of a page in a list of jobs, and its bytes. @throws {Refusal} 400 for a cursor that no page returned */
 export function jobRowsOf(
   query: Page & { readonly cursor?: string | undefined },
   bytes: number,
@@ -27,7 +27,7 @@ export function jobRowsOf(
   const rows = { ...rowsOf(query), bytes }
   if (query.cursor === undefined) return rows
   const [, after] = /^j(\d{1,15})$/.exec(Buffer.from(query.cursor, 'base64url').toString('latin1')) ?? []
-  if (after === undefined) throw unprocessable('cursor is invalid. Expected an unchanged next_cursor of an answer.')
+  if (after === undefined) throw invalidCursor()
   return { ...rows, offset: 0, after: Number(after) }
 }
 

@@ -3,7 +3,7 @@ import { isStorable } from '../../base/text.ts'
 import type { KeyCount } from '../../store/contract/limits.ts'
 import { sharedByAll } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
-import { invalid } from '../refusal.ts'
+import { invalidCursor } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { timeOf } from './job-json.ts'
 import { definedLimit, limitJson } from './rate-limits.ts'
@@ -98,8 +98,7 @@ function writeCursor({ key, waiting }: Place, sort: 'waiting' | 'key'): string {
 /** @throws {Refusal} 400 */
 function readCursor(cursor: string, sort: 'waiting' | 'key'): Place {
   const read = Cursor.safeParse(parsed(Buffer.from(cursor, 'base64url').toString()))
-  if (!read.success || read.data[0] !== sort)
-    throw invalid('cursor is invalid. Expected a cursor of this list in this order; omit it to start over.')
+  if (!read.success || read.data[0] !== sort) throw invalidCursor()
   const [, waiting, key] = read.data
   return { key, waiting }
 }

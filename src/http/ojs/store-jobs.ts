@@ -1,6 +1,7 @@
 import type { NewJob } from '../../jobs/job.ts'
 import type { JobDetails, PushAnswer } from '../../store/contract/remote-jobs.ts'
 import { afterCommit } from '../after-commit.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { BucketUse } from '../../store/contract/store.ts'
 import type { Call } from '../operation.ts'
 import { Refusal } from '../refusal.ts'
@@ -21,8 +22,7 @@ export interface Stored {
 export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: readonly JobJson[]): Promise<Stored> {
   const { server } = call
   const ready = await readyJobs(call, sent)
-  const answer = await server.remote.push(ready.jobs, ready.limits)
-  if (answer.kind === 'refused') throw await refused(call, answer)
+  const answer = await pushed(call, ready.jobs, ready.limits)
   const { logger } = server
   const nowMs = server.clock.now()
   const now = { nowUs: nowMs * 1000, wallUs: nowMs * 1000 }
@@ -53,6 +53,17 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
     duplicate: answer.answers.some(({ kind }) => kind === 'duplicate'),
     headers: { ...pressureHeaders(answer.depths), ...(await left) },
   }
+}
+
+/** Stores jobs that are ready, within the bounds of their queues. @throws {Refusal} 409, 429 */
+export async function pushed(
+  call: Call<unknown, unknown, unknown>,
+  jobs: readonly NewJob[],
+  limits: readonly LimitDefinition[],
+): Promise<Exclude<PushAnswer, { kind: 'refused' }>> {
+  const answer = await call.server.remote.push(jobs, limits)
+  if (answer.kind === 'refused') throw await refused(call, answer)
+  return answer
 }
 
 /** A job as it was sent to the store, for an answer without a read. */

@@ -10,6 +10,8 @@ const CALL_MS = 250
 const READ_MS = 20
 /** The pauses before each short retry. */
 const RETRIES_MS = [10, 40]
+/** A backend that does not answer within this time counts as down. */
+const LONGEST_CALL_US = CALL_MS * 1000 * (RETRIES_MS.length + 1)
 /** While the backend is down it is asked after this time, then after twice as long. */
 const FIRST_PROBE_US = 25_000
 const SLOWEST_PROBE_US = 200_000
@@ -51,8 +53,7 @@ export class Access {
     this.#isLocal = isLocal
     this.#options = options
     // A manual clock waits for calls of the backend.
-    this.#detach =
-      options.clock.attach?.({ pending: () => this.#calls > 0, running: () => 0 }) ?? ((): void => undefined)
+    this.#detach = options.clock.attach?.({ pending: () => this.#calls > 0, running: () => 0 }) ?? noop
   }
 
   /** The backend cannot be reached. */
@@ -115,8 +116,9 @@ export class Access {
    */
   async call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
     const pauses = this.isDown ? [] : RETRIES_MS
+    const beganUs = this.#options.clock.monotonicUs()
     // Others do not ask while this call finds out.
-    if (this.isDown) this.#probeUs = this.#options.clock.monotonicUs() + CALL_MS * 1000
+    if (this.isDown) this.#probeUs = beganUs + CALL_MS * 1000
     let running: Promise<T> | null = null
     for (let tries = 0; ; tries++) {
       try {
@@ -134,7 +136,12 @@ export class Access {
         const isLate = error instanceof LateAnswer
         const pauseMs = pauses[tries]
         if (pauseMs === undefined) {
-          if (isLate) running?.then(late, () => undefined)
+          if (isLate)
+            running?.then((answer) => {
+              // A backend that is back may be slow.
+              if (this.#options.clock.monotonicUs() - beganUs <= LONGEST_CALL_US) this.#reached()
+              return late?.(answer)
+            }, noop)
           throw this.#failed(error)
         }
         if (isLate) continue
@@ -237,7 +244,7 @@ export class Access {
     this.#lost(requests)
     for (const [i, answer] of answers.entries()) {
       if (answer.kind !== 'granted' || instead[i]?.kind === 'granted') continue
-      for (const use of requests[i]?.uses ?? []) this.charge(use, -use.weight, answer.atUs).catch(() => undefined)
+      for (const use of requests[i]?.uses ?? []) this.charge(use, -use.weight, answer.atUs).catch(noop)
     }
   }
 
@@ -291,3 +298,5 @@ function isAnswer(answer: UnitAnswer | null | undefined): boolean {
 function isRefusal(error: unknown): boolean {
   return error instanceof SluiceError && error.code !== 'limiter.backend_down' && !mayPass(error)
 }
+
+function noop(): void {}

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../base/clock.ts'
-import { latenessOf } from '../../policy/limits/backend.ts'
+import { latenessOf } from '../../policy/limits/lateness.ts'
 import { isStrict } from '../../policy/limits/limit.ts'
 import type { BucketUse, Granted } from '../contract/limiter.ts'
 import type { LimiterLimits } from './uses.ts'
@@ -10,7 +10,7 @@ export interface HeldStartsOptions {
   readonly clock: Clock
   readonly limits: LimiterLimits
   /** Gives back a grant that no caller uses. */
-  readonly giveBack: (uses: readonly BucketUse[], granted: Granted) => void
+  readonly giveBack: (uses: readonly BucketUse[], granted: Granted) => Promise<void>
   /** Lets a caller ask again, before all others: its start came too late. */
   readonly again: (waiter: Waiter) => void
 }
@@ -30,7 +30,8 @@ export class HeldStarts {
     const delayMs = (granted.startInUs ?? 0) / 1000
     if (delayMs <= 0) return false
     const policies = waiter.uses.flatMap(({ limit }) => limits.policy(limit) ?? [])
-    const lateUs = clock.monotonicUs() + delayMs * 1000 + Math.min(...policies.map(latenessOf))
+    const lateUs =
+      clock.monotonicUs() + delayMs * 1000 + Math.min(...policies.map((policy) => latenessOf(policy, granted.atUs)))
     const begin = (): void => this.#begin(waiter, lateUs)
     const timer = (policies.some(isStrict) && clock.setFineTimer?.(begin, delayMs)) || clock.setTimer(begin, delayMs)
     this.#held.set(waiter, [granted, timer])
@@ -43,7 +44,7 @@ export class HeldStarts {
     for (const [waiter, [granted, timer]] of this.#held) {
       timer.cancel()
       if (!waiter.settled) waiter.failed(error)
-      giveBack(waiter.uses, granted)
+      void giveBack(waiter.uses, granted)
     }
     this.#held.clear()
   }
@@ -56,7 +57,7 @@ export class HeldStarts {
     if (!granted) return
     const isLate = clock.monotonicUs() > lateUs
     if (!waiter.settled && !isLate) return waiter.granted(granted)
-    giveBack(waiter.uses, granted)
+    void giveBack(waiter.uses, granted)
     if (!waiter.settled) again(waiter)
   }
 }

@@ -318,9 +318,9 @@ export class Limiter {
   }
 
   /** Gives back a start that no caller uses. */
-  #giveBack(uses: readonly BucketUse[], { atUs, permit }: Granted): void {
-    for (const use of uses) this.#access.charge(use, -use.weight, atUs).catch(() => undefined)
-    if (permit) this.#owner.release(permit).catch(() => undefined)
+  async #giveBack(uses: readonly BucketUse[], { atUs, permit }: Granted): Promise<void> {
+    const charges = uses.map((use) => this.#access.charge(use, -use.weight, atUs))
+    await Promise.allSettled(permit ? [...charges, this.#owner.release(permit)] : charges)
   }
 
   #started(uses: readonly BucketUse[], granted: Granted): GrantedStart {

@@ -23,6 +23,10 @@ export class Line {
   /** The buckets changed while it was asked for: a denial may be old. */
   stale = false
   closure: Closure | null = null
+  /** Starts whose units are on their way back: until then the buckets seem fuller than they are. */
+  returning = 0
+  /** How fast its bucket opens since its last refusal; null: not known, or not one start after the other. */
+  pace: { readonly opensUs: number; readonly intervalUs: number } | null = null
   /** Denials in a row without an instant: the line asks less and less often. */
   polls = 0
 
@@ -33,7 +37,7 @@ export class Line {
 
   /** Whether it may be forgotten. */
   isIdle(nowUs: number): boolean {
-    return this.waiters.length === 0 && !this.asking && !this.isClosed(nowUs)
+    return this.waiters.length === 0 && !this.asking && this.returning === 0 && !this.isClosed(nowUs)
   }
 
   isClosed(nowUs: number): boolean {

@@ -6,12 +6,15 @@ import { isStrict } from '../../policy/limits/limit.ts'
 import type { BucketName, BucketUse, Denied, Granted, UnitAnswer, UnitRequest } from '../contract/limiter.ts'
 import type { Waits } from './backend-waits.ts'
 import { type Closure, Line } from './line.ts'
+import { OwnRequest } from './own-request.ts'
 import type { Sharing } from './sharing.ts'
 import { idOf, type LimiterLimits } from './uses.ts'
 import type { Waiter } from './waiter.ts'
 
-/** The most requests in one call of a backend. */
+/** The most requests of one line in one call of a backend. */
 const MOST_REQUESTS = 100
+/** Lines share a call up to so many requests: while a backend decides one call, this process reads the answers of another. */
+const SHARED_REQUESTS = 32
 /** A denial is remembered for at most so long: meanwhile another process may have opened the bucket. */
 const REMEMBERED_US = 5_000_000
 /** A line that waits for a permit of another process asks again after this time, and then after twice as long. */
@@ -34,8 +37,8 @@ export interface LinesOptions {
   readonly acquire: (requests: readonly UnitRequest[]) => Promise<readonly UnitAnswer[]>
   /** Asks for one start at once; null: the backend cannot say without a turn of the event loop. */
   readonly acquireNow: (request: UnitRequest) => UnitAnswer | null
-  /** Gives back a grant whose caller has stopped waiting. */
-  readonly giveBack: (uses: readonly BucketUse[], granted: Granted) => void
+  /** Gives back a grant that no caller uses. It resolves when the units are back, or the backend cannot tell. */
+  readonly giveBack: (uses: readonly BucketUse[], granted: Granted) => Promise<void>
 }
 
 /** The lines of a limiter. Only the head of a line asks the backend, for as many as wait. */
@@ -46,8 +49,9 @@ export class Lines implements Waits {
   readonly #timers = new Map<Line, Timer>()
   /** Lines that wait for a permit, by the bucket that lacks it. */
   readonly #lacking = new Map<string, Set<Line>>()
-  /** Null: no other process is known to wait for the same buckets, and the code is not loaded. */
+  /** The part for a backend of several processes; null: the backend is local, or the code is not loaded. */
   #sharing: Sharing | null = null
+  #loading: Promise<Sharing> | null = null
   #sweep: Iterator<Line> | null = null
   #scheduled = false
   #waiting = 0
@@ -108,6 +112,7 @@ export class Lines implements Waits {
         priority,
         untilUs,
         settled: false,
+        wasLate: false,
         granted: (answer) => {
           end()
           resolve(answer)
@@ -190,9 +195,10 @@ export class Lines implements Waits {
   }
 
   #wake(line: Line): void {
+    if (this.#ended) return
     if (line.closure) this.#forget(line)
     line.stale = line.asking
-    if (line.asking || line.waiters.length === 0) return
+    if (line.asking || line.returning > 0 || line.waiters.length === 0) return
     this.#ready.add(line)
     if (this.#scheduled) return
     this.#scheduled = true
@@ -202,11 +208,12 @@ export class Lines implements Waits {
   /** Asks for the blocks of all lines that are ready, in as few calls as may be. */
   #ask(): void {
     this.#scheduled = false
-    const most = this.#options.isLocal ? Infinity : MOST_REQUESTS
+    const most = this.#options.isLocal ? Infinity : SHARED_REQUESTS
     let blocks: (readonly [Line, readonly Waiter[]])[] = []
     let asked = 0
+    const nowUs = this.#options.clock.monotonicUs()
     for (const line of this.#ready) {
-      const block = line.block(MOST_REQUESTS)
+      const block = line.block(Math.min(MOST_REQUESTS, this.#sharing?.worthOf(line, nowUs) ?? Infinity))
       if (block.length === 0) continue
       if (asked + block.length > most && asked > 0) {
         void this.#send(blocks)
@@ -222,6 +229,9 @@ export class Lines implements Waits {
   }
 
   async #send(blocks: readonly (readonly [Line, readonly Waiter[]])[]): Promise<void> {
+    if (!this.#options.isLocal) this.#sharing ??= await (this.#loading ??= this.#load())
+    if (this.#ended) return
+    const askedUs = this.#options.clock.monotonicUs()
     const requests = blocks.flatMap(([, block], line) => this.#requests(block, line))
     let answers: readonly UnitAnswer[] = []
     let error: Error | null = null
@@ -234,15 +244,16 @@ export class Lines implements Waits {
     for (const [line, block] of blocks) {
       if (error !== null) for (const waiter of block) if (!waiter.settled) waiter.failed(error)
       const own = answers.slice(from, from + block.length)
-      const isAhead = requests.slice(from, (from += block.length)).map(({ withinUs = 0 }) => withinUs > 0)
-      this.#answered(line, block, own, isAhead)
+      this.#answered(line, block, own, requests.slice(from, (from += block.length)), askedUs)
     }
   }
 
   #requests(block: readonly Waiter[], line: number): UnitRequest[] {
     const { clock, leaseUs, prefix } = this.#options
     const nowUs = clock.monotonicUs()
-    const withinUs = this.#sharing?.shares.withinUs(block, nowUs)
+    // Without the code that holds starts, none may be later than now.
+    const lead = this.#sharing?.lateness.leadOf(block[0]?.uses ?? [], nowUs)
+    const withinUs = this.#sharing?.shares.withinUs(block, nowUs, lead?.withinUs)
     return block.map(({ uses, priority, untilUs }, i) => ({
       uses,
       priority,
@@ -251,25 +262,35 @@ export class Lines implements Waits {
       leaseUs,
       // Who wants an answer at once, or soon, must not get a start that is later.
       withinUs: Math.max(0, Math.min(withinUs?.[i] ?? 0, untilUs - nowUs)),
+      // The answer takes about as long, so no caller waits longer for it.
+      aheadUs: lead?.aheadUs ?? 0,
       caller: prefix,
     }))
   }
 
-  /** @param isAhead which of them may have got a later start */
-  #answered(line: Line, block: readonly Waiter[], answers: readonly UnitAnswer[], isAhead: readonly boolean[]): void {
+  #answered(
+    line: Line,
+    block: readonly Waiter[],
+    answers: readonly UnitAnswer[],
+    requests: readonly UnitRequest[],
+    askedUs: number,
+  ): void {
     const isStale = line.stale
     line.asking = false
     line.stale = false
     const nowUs = this.#options.clock.monotonicUs()
     let denial: { readonly answer: Denied; readonly waiter: Waiter } | null = null
+    this.#sharing?.lateness.took(requests, answers, askedUs, nowUs)
     for (const [i, answer] of answers.entries()) {
       const waiter = block[i]
-      if (!waiter) break
+      const request = requests[i]
+      if (!waiter || !request) break
       if (answer.kind === 'granted') {
         line.polls = 0
         this.#sharing?.shares.took(waiter.uses, nowUs)
-        if (waiter.settled) this.#options.giveBack(waiter.uses, answer)
-        else if (isAhead[i] && this.#sharing?.held.hold(waiter, answer)) line.leave(waiter)
+        const isLate = this.#sharing?.lateness.isLate(waiter, answer, nowUs)
+        if (isLate || waiter.settled) this.#return(line, waiter, answer)
+        else if ((request.aheadUs || request.withinUs) && this.#sharing?.held.hold(waiter, answer)) line.leave(waiter)
         else waiter.granted(answer)
       } else if (answer.kind === 'unknown') {
         if (!waiter.settled)
@@ -277,35 +298,38 @@ export class Lines implements Waits {
       } else denial ??= { answer, waiter }
     }
     line.clear()
+    line.pace = null
     if (this.#ended) return
-    if (denial && !isStale) {
+    if (denial && !isStale && line.returning === 0) {
       const { answer, waiter } = denial
-      if (this.#sharing || (answer.callers ?? 0) > 1) this.#share(line, answer, waiter, answers.indexOf(answer), nowUs)
+      const policy = this.#options.limits.policy(answer.by.limit)
+      this.#sharing?.refused(line, answer, policy, answers.indexOf(answer), nowUs)
       this.#close(line, answer, waiter, nowUs)
     } else if (line.waiters.length > 0) this.#wake(line)
     // With no line there is nothing to look up: a call is decided at once.
-    else if (!line.closure) this.#remove(line)
+    else if (!line.closure && line.returning === 0) this.#remove(line)
   }
 
-  /** Other processes wait for a bucket too. */
-  #share(line: Line, denial: Denied, denied: Waiter, granted: number, nowUs: number): void {
-    const policy = this.#options.limits.policy(denial.by.limit)
-    if (this.#sharing) this.#sharing.shares.refused(denial, policy, granted, nowUs)
-    else
-      void this.#loaded().then(({ shares }) => {
-        shares.refused(denial, policy, granted, nowUs)
-        return line.closure?.denied === denied && this.#close(line, denial, denied, nowUs)
-      })
+  /** Gives back a start that no caller begins. Until it is back, its line asks for no other. */
+  #return(line: Line, waiter: Waiter, granted: Granted): void {
+    line.returning++
+    void this.#options.giveBack(waiter.uses, granted).finally(() => {
+      line.returning--
+      this.#wake(line)
+    })
   }
 
-  async #loaded(): Promise<Sharing> {
-    const { createSharing } = await import('./sharing.ts')
+  async #load(): Promise<Sharing> {
+    // A manual clock stands still meanwhile.
+    const detach = this.#options.clock.attach?.({ pending: () => true, running: () => 0 })
+    const { Sharing: Made } = await import('./sharing.ts')
+    detach?.()
     const again = (waiter: Waiter): void => {
       const line = this.#lineOf(waiter.uses, this.#options.clock.monotonicUs())
       line.waiters.unshift(waiter)
       this.#wake(line)
     }
-    return (this.#sharing ??= createSharing({ ...this.#options, again }))
+    return new Made({ ...this.#options, again })
   }
 
   /** Remembers a denial, and refuses those that cannot wait as long. */
@@ -314,7 +338,7 @@ export class Lines implements Waits {
     const isExact = retryAfterUs !== null
     const pauseUs = retryAfterUs ?? (this.#options.isLocal ? LOCAL_POLL_US : pollUs(line.polls++))
     const opensUs = nowUs + Math.max(1, pauseUs)
-    const leadUs = (isExact && this.#sharing?.shares.leadUs(line.uses, opensUs, nowUs)) || 0
+    const leadUs = (isExact && this.#sharing?.leadUs(line.uses, opensUs, nowUs)) || 0
     const againUs = Math.max(nowUs + 1, Math.min(opensUs - leadUs, nowUs + REMEMBERED_US))
     const closure = { opensUs, againUs, by, isExact, denied }
     for (const waiter of line.waiters)
@@ -360,28 +384,6 @@ export class Lines implements Waits {
     const { clock, limits } = this.#options
     const expected = isExact ? new Date(clock.now() + (opensUs - nowUs) / 1000) : null
     return new RateLimitRejected(by.limit, by.key, expected, limits.policy(by.limit))
-  }
-}
-
-/** The request of one call. Its permit gets its name only where a limit counts permits. */
-class OwnRequest implements UnitRequest {
-  readonly uses: readonly BucketUse[]
-  readonly priority: number
-  readonly line = 0
-  readonly leaseUs: number
-  readonly #prefix: string
-  readonly #permit: number
-
-  constructor(uses: readonly BucketUse[], priority: number, leaseUs: number, prefix: string, permit: number) {
-    this.uses = uses
-    this.priority = priority
-    this.leaseUs = leaseUs
-    this.#prefix = prefix
-    this.#permit = permit
-  }
-
-  get permit(): string {
-    return `${this.#prefix}${this.#permit}`
   }
 }
 

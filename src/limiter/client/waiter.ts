@@ -8,6 +8,8 @@ export interface Waiter {
   readonly untilUs: number
   /** It has its answer, or its caller has stopped waiting. */
   settled: boolean
+  /** A start was told to it too late, and went back. */
+  wasLate: boolean
   granted(answer: Granted): void
   failed(error: Error): void
 }

@@ -15,8 +15,9 @@ import type {
 } from '../contract/limiter.ts'
 import { acquireIn } from '../ledger/acquire.ts'
 import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
-import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
+import { calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { cancelIn, confirmIn, type Reservation, reserveIn, storedReservation, unbook } from '../ledger/reservations.ts'
+import { MergedCorrections } from '../ledger/merged-corrections.ts'
 import type { Entries } from './kv.ts'
 import type { NatsBucket } from './nats-bucket.ts'
 import { NatsPolicies } from './policies.ts'
@@ -53,6 +54,7 @@ export class NatsBackend implements LimitBackend {
   readonly #entries: Entries
   readonly #policies: NatsPolicies
   readonly #steps: Steps
+  readonly #corrections: MergedCorrections
   readonly #options: NatsOptions
   readonly #clock: ServerClock
   /** Entries that this process wrote last, and when they may be purged. */
@@ -70,6 +72,7 @@ export class NatsBackend implements LimitBackend {
       nowUs: () => this.#nowUs(),
       wrote: (key, revision, bucket) => this.#wrote(key, revision, bucket),
     })
+    this.#corrections = new MergedCorrections((name, work) => this.#steps.run([name], work))
   }
 
   async define(definitions: readonly LimitDefinition[]): Promise<readonly string[]> {
@@ -158,15 +161,15 @@ export class NatsBackend implements LimitBackend {
   }
 
   async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
-    await this.#correct(bucket, chargeBy(units, atUs))
+    await this.#corrections.correct(bucket, chargeBy(units, atUs))
   }
 
   async penalize(bucket: BucketName, forUs: number): Promise<boolean> {
-    return this.#correct(bucket, closeFor(forUs))
+    return this.#corrections.correct(bucket, closeFor(forUs))
   }
 
   async calibrate(bucket: BucketName, report: BudgetLeft): Promise<boolean> {
-    return this.#correct(bucket, calibrateTo(report))
+    return this.#corrections.correct(bucket, calibrateTo(report))
   }
 
   async change(request: ChangeRequest): Promise<boolean> {
@@ -182,7 +185,7 @@ export class NatsBackend implements LimitBackend {
   }
 
   async forget(bucket: BucketName): Promise<void> {
-    await this.#correct(bucket, renew)
+    await this.#corrections.correct(bucket, renew)
   }
 
   async close(): Promise<void> {
@@ -234,16 +237,6 @@ export class NatsBackend implements LimitBackend {
   #aged(answer: UnitAnswer): UnitAnswer {
     if (answer.kind !== 'granted' || this.#options.nowUs) return answer
     return { ...answer, startInUs: this.#clock.untilUs(answer.atUs) }
-  }
-
-  #correct({ limit, key }: BucketName, correction: BucketCorrection): Promise<boolean> {
-    return this.#steps.run([{ limit, key }], (ledger) => {
-      const bucket = ledger.bucket(limit, key)
-      if (!bucket) return false
-      const done = correction(bucket, ledger.nowUs)
-      if (done !== 'no') bucket.changed = true
-      return done === 'news'
-    })
   }
 
   /** Changes permits, bucket by bucket; it returns those that were not held everywhere. */

@@ -1,8 +1,11 @@
-import { type KV, type KvEntry, Kvm } from '@nats-io/kv'
+import type * as Nats from '@nats-io/kv'
 import { systemClock } from '../../base/clock.ts'
+import { optionalPackage } from '../../base/optional-package.ts'
+
+const nats: typeof Nats = optionalPackage('@nats-io/kv', 'sluice/nats')
 
 /** A connection to NATS, or a client of its JetStream. */
-export type NatsConnection = ConstructorParameters<typeof Kvm>[0]
+export type NatsConnection = ConstructorParameters<typeof Nats.Kvm>[0]
 
 /** An entry as it was read. */
 export interface Entry {
@@ -26,7 +29,7 @@ export class Entries {
   readonly #connection: () => Promise<NatsConnection>
   readonly #name: string
   readonly #replicas: number
-  #kv: Promise<KV> | null = null
+  #kv: Promise<Nats.KV> | null = null
 
   constructor(connection: () => Promise<NatsConnection>, namespace: string, replicas: number) {
     this.#connection = connection
@@ -41,7 +44,7 @@ export class Entries {
     return { text: entry?.operation === 'PUT' ? entry.string() : '', revision, writing }
   }
 
-  entry(key: string): Promise<KvEntry | null> {
+  entry(key: string): Promise<Nats.KvEntry | null> {
     return this.#with((kv) => kv.get(key))
   }
 
@@ -89,7 +92,7 @@ export class Entries {
     this.#kv = null
   }
 
-  async #with<T>(work: (kv: KV) => Promise<T>, awaited: typeof inTime = inTime): Promise<T> {
+  async #with<T>(work: (kv: Nats.KV) => Promise<T>, awaited: typeof inTime = inTime): Promise<T> {
     this.#kv ??= this.#open()
     const kv = this.#kv
     try {
@@ -101,8 +104,8 @@ export class Entries {
     }
   }
 
-  async #open(): Promise<KV> {
-    return new Kvm(await this.#connection()).create(this.#name, { history: 1, replicas: this.#replicas })
+  async #open(): Promise<Nats.KV> {
+    return new nats.Kvm(await this.#connection()).create(this.#name, { history: 1, replicas: this.#replicas })
   }
 }
 

@@ -1,6 +1,5 @@
 import { systemClock } from '../../base/clock.ts'
 import { systemRandom } from '../../base/random.ts'
-import { RESERVATION_LAPSES_US } from '../../policy/limits/booked.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type {
   BucketName,
@@ -20,12 +19,13 @@ import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { ClockOffset } from '../ledger/clock-offset.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import { cancelIn, confirmIn, type Reservation, reserveIn, storedReservation } from '../ledger/reservations.ts'
+import { cancelIn, confirmIn, type Reservation, reserveIn } from '../ledger/reservations.ts'
 import { type RedisClient, RedisScripts, scriptOf } from './client.ts'
 import { RedisKeys } from './keys.ts'
 import { ACQUIRE, PERMITS, READ, SWAP } from './lua/embedded.ts'
 import { RedisPolicies } from './policies.ts'
 import { RedisBucket } from './redis-bucket.ts'
+import { parsed, stored } from './reservation-text.ts'
 
 const ACQUIRE_SCRIPT = scriptOf(ACQUIRE)
 const PERMITS_SCRIPT = scriptOf(PERMITS)
@@ -138,7 +138,7 @@ export class RedisBackend implements LimitBackend {
   }
 
   async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
-    await this.#correct(bucket, chargeBy(units, atUs))
+    if (units >= 0 || !(await this.#giveBack(bucket, -units, atUs))) await this.#correct(bucket, chargeBy(units, atUs))
   }
 
   async penalize(bucket: BucketName, forUs: number): Promise<boolean> {
@@ -196,6 +196,15 @@ export class RedisBackend implements LimitBackend {
     return this.#answered(requests, answers, names, windows)
   }
 
+  /** Lets the script give units back: on a hot key another caller is always first. False: it leaves that to this process. */
+  async #giveBack(name: BucketName, units: number, atUs: number): Promise<boolean> {
+    const keys = [this.#keys.policies, this.#keys.bucket(name), this.#keys.permits(name)]
+    const request = [0, 0, 0, '', [[1, units]], 0, 0, atUs]
+    const args = [JSON.stringify([request]), JSON.stringify([[name.limit, name.key]])]
+    const [, answer] = await this.#inTime(keys, args, ['', this.#windows([name])])
+    return answer?.[0] !== SLOW
+  }
+
   /** The windows of calendars by the server's clock, or by this host's before the first answer. The script checks it. */
   #windows(names: readonly BucketName[]): string {
     const here = this.#offset.isKnown ? systemClock.monotonicUs() + this.#offset.guessUs : systemClock.now() * 1000
@@ -232,8 +241,8 @@ export class RedisBackend implements LimitBackend {
       if (kind === SLOW) return decided.shift() as UnitAnswer
       const by = names[place - 1] as BucketName
       if (kind === UNKNOWN) return { kind: 'unknown', limit: by.limit }
-      if (kind === DENIED)
-        return { kind: 'denied', by, retryAfterUs: us < 0 ? null : us, ...(callers > 0 && { callers }) }
+      const leftUs = us < 0 ? null : Math.max(0, us - this.#sinceUs(nowUs))
+      if (kind === DENIED) return { kind: 'denied', by, retryAfterUs: leftUs, ...(callers > 0 && { callers }) }
       const [, startInUs = 0, ...permits] = answers[i] ?? []
       const of = permits.map((each) => names[each - 1] as BucketName)
       const granted = { kind: 'granted', atUs: nowUs + startInUs, startInUs } as const
@@ -266,8 +275,12 @@ export class RedisBackend implements LimitBackend {
 
   /** A grant as of its answer: the way took its time. */
   #aged(granted: Granted): Granted {
-    if (this.#options.nowUs) return granted
-    return { ...granted, startInUs: granted.atUs - systemClock.monotonicUs() - this.#offset.guessUs }
+    return { ...granted, startInUs: (this.#options.nowUs && granted.startInUs) ?? -this.#sinceUs(granted.atUs) }
+  }
+
+  /** The time since an instant of the server, by the best guess. */
+  #sinceUs(atUs: number): number {
+    return this.#options.nowUs ? 0 : systemClock.monotonicUs() + this.#offset.guessUs - atUs
   }
 
   #correct({ limit, key }: BucketName, correction: BucketCorrection): Promise<boolean> {
@@ -380,15 +393,6 @@ export class RedisBackend implements LimitBackend {
 const DENIED = 0
 const UNKNOWN = 2
 const SLOW = 3
-
-function stored(reservation: Reservation, nowUs: number): { text: string; ttlMs: number } {
-  const leftUs = Math.max(0, reservation.startUs - nowUs) + RESERVATION_LAPSES_US
-  return { text: JSON.stringify(reservation), ttlMs: Math.ceil(leftUs / 1000) }
-}
-
-function parsed(text: string | null | undefined): Reservation | null {
-  return text === null || text === undefined ? null : storedReservation(text)
-}
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => systemClock.setTimer(resolve, ms))

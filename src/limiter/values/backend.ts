@@ -15,7 +15,8 @@ import type {
 } from '../contract/limiter.ts'
 import { acquireIn } from '../ledger/acquire.ts'
 import { changeEvent, definitionEvent, endEvents, kept, type LimitEvent, UNDEFINED } from '../ledger/changes.ts'
-import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
+import { calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
+import { MergedCorrections } from '../ledger/merged-corrections.ts'
 import { cancelIn, confirmIn, type Reservation, reserveIn, storedReservation } from '../ledger/reservations.ts'
 import { ValueBucket } from '../ledger/value-bucket.ts'
 
@@ -65,6 +66,7 @@ const LIMITS = 'limits'
 export class ValueBackend implements LimitBackend {
   readonly isLocal: boolean
   readonly #store: ValueStore
+  readonly #corrections: MergedCorrections = new MergedCorrections((name, work) => this.#step([name], [], work))
 
   constructor(store: ValueStore) {
     this.#store = store
@@ -133,15 +135,15 @@ export class ValueBackend implements LimitBackend {
   }
 
   async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
-    await this.#correct(bucket, chargeBy(units, atUs))
+    await this.#corrections.correct(bucket, chargeBy(units, atUs))
   }
 
   penalize(bucket: BucketName, forUs: number): Promise<boolean> {
-    return this.#correct(bucket, closeFor(forUs))
+    return this.#corrections.correct(bucket, closeFor(forUs))
   }
 
   calibrate(bucket: BucketName, report: BudgetLeft): Promise<boolean> {
-    return this.#correct(bucket, calibrateTo(report))
+    return this.#corrections.correct(bucket, calibrateTo(report))
   }
 
   change(request: ChangeRequest): Promise<boolean> {
@@ -162,7 +164,7 @@ export class ValueBackend implements LimitBackend {
   }
 
   async forget(bucket: BucketName): Promise<void> {
-    await this.#correct(bucket, renew)
+    await this.#corrections.correct(bucket, renew)
   }
 
   async close(): Promise<void> {
@@ -171,16 +173,6 @@ export class ValueBackend implements LimitBackend {
 
   async #usesOf(id: string): Promise<readonly BucketName[]> {
     return this.#step([], [id], ({ reservations: [known] }) => known?.request.uses ?? [])
-  }
-
-  #correct({ limit, key }: BucketName, correction: BucketCorrection): Promise<boolean> {
-    return this.#step([{ limit, key }], [], ({ nowUs, bucket }) => {
-      const found = bucket(limit, key)
-      if (!found) return false
-      const done = correction(found, nowUs)
-      if (done !== 'no') found.changed = true
-      return done === 'news'
-    })
   }
 
   /** Changes permits; it returns those of which a bucket knows nothing. */

@@ -7,6 +7,8 @@ import type { QueueService, WaitListSource } from './wait-list.ts'
 /** The reads of a decision while it runs. A backend answers from its tables, with at most the rows asked for. */
 export interface AdmissionSource extends WaitListSource, HeadSource, UnlistedSource, WatchSource {
   served(queue: number): QueueService
+  /** Whether calls of plain code wait in this queue, which only one process serves. */
+  ofCalls(queue: number): boolean
   /** The starts that need units of a backend. */
   readonly elsewhere: Elsewhere
   /** Since when this claimer has seen such a job ahead of one that it could start. Absent: it never yields. */

@@ -39,8 +39,9 @@ export class Admission {
   /** Scans the jobs behind refused heads. */
   readonly lateScan: LateScan
   readonly waitLists: Map<Bucket, WaitList> = new Map()
-  /** The number of lanes examined. */
+  /** The lanes examined, and those of them that stay open as they were, for other workers. */
   looks = 0
+  kept = 0
   /** Lanes remain to be parked or dropped: another decision must follow at once. */
   unfinished = false
   parked = 0
@@ -54,6 +55,8 @@ export class Admission {
   readonly #source: AdmissionSource
   readonly #shares = new Map<number, QueueSlots>()
   readonly #order = new TurnOrder<Candidate>()
+  /** Candidates that wait for the next read: lanes that were not read may come before them. */
+  readonly #held: Candidate[] = []
   /** The number of offered lanes and wait lists, which share the slots. */
   #lanes = 0
   #ahead: Ahead | null = null
@@ -95,15 +98,15 @@ export class Admission {
     this.#offerFirst(this.#waitList(lane.on))
   }
 
-  /** Grants until slots, budgets or jobs run out. */
+  /** Grants until slots, budgets or jobs run out, and up to the last lane that was read of each queue. */
   decide(): void {
+    for (const candidate of this.#held.splice(0)) this.#order.push(candidate)
     // A queue that falls asleep here lets other queues' wait lists offer their next lane, so the loop runs again.
     do {
       this.#decideLanes()
-      for (const share of this.#shares.values())
-        while (share.slots > 0 && share.unlimitedHead) this.#startUnlimited(share)
-      if (!this.#order.top)
-        this.unfinished = this.#dropping.look(this.#source, this.#dropFirst, this.rejections) || this.unfinished
+      for (const share of this.#shares.values()) while (share.unlimitedBefore(-Infinity)) this.#startUnlimited(share)
+      if (!this.#order.top && this.#dropping.look(this.#source, this.#dropFirst, this.rejections))
+        this.unfinished = true
     } while (this.#order.top)
   }
 
@@ -135,7 +138,8 @@ export class Admission {
       if (share?.unlimitedBefore(candidate.priority)) this.#startUnlimited(share)
       else {
         this.#order.pop()
-        this.#consider(candidate)
+        if (share?.isBehindUnread(candidate)) this.#held.push(candidate)
+        else this.#consider(candidate)
       }
     }
   }
@@ -195,13 +199,10 @@ export class Admission {
       if (this.#first(waitList) !== lane || lane.turn !== candidate.turn) return this.#offerFirst(waitList)
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
-    if (share && share.slots > 0 && !waitList && share.endsBefore(candidate)) this.unfinished = true
-    else if (share && share.slots > 0) {
+    if (share && share.slots > 0) {
       const first = this.#guarantees.before(lane, this.nowUs, this.#headOf)
-      if (first) {
-        this.#offer(lane, waitList)
-        return this.#consider(candidateOf(first, null))
-      }
+      if (first) this.#offer(lane, waitList)
+      if (first) return this.#consider(candidateOf(first, null))
       const priority = share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
       if (this.#ahead || !this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
     }
@@ -225,12 +226,11 @@ export class Admission {
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
     if (!this.lateScan.scan(lane, refusal)) return this.#open(lane)
     const unlisted = unlistedBefore(this.#source, lane, head)
-    if (unlisted) {
-      const other = this.#refusalOf(lane, unlisted)
-      // The lane stays open for the worker that may start its first job now.
-      if (!other) return this.#open(lane)
-      if (other.untilUs < refusal.untilUs) refusal = other
-    }
+    const other = unlisted && this.#refusalOf(lane, unlisted)
+    // The lane stays open for the worker that may start its first job now.
+    if (unlisted && !other && lane.state === 'open') this.kept++
+    if (unlisted && !other) return this.#open(lane)
+    if (other && other.untilUs < refusal.untilUs) refusal = other
     this.#wait(lane, refusal)
     if (unlisted) placeAs(lane, unlisted)
     if (!waitList || waitList.bucket === refusal.bucket) return

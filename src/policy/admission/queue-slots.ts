@@ -71,7 +71,7 @@ export class QueueSlots {
   readonly aheadAtMost: number
   /** At equal priority the unlimited lane and the other lanes alternate; true: the unlimited lane is next. */
   unlimitedNext: boolean
-  /** The last open lane that was read, if there are more: those come before a lane that ranks behind it. */
+  /** The last open lane that was read, if there are more: those come before all that rank behind it. */
   lastRead: TurnRank | null = null
   readonly #read: UnlimitedLaneReader
   readonly #heads: Head[] = []
@@ -107,18 +107,17 @@ export class QueueSlots {
     return this.#heads[this.#next] ?? null
   }
 
-  /** Whether the unlimited lane precedes a lane whose head has this priority. */
+  /** Whether the unlimited lane precedes a lane whose head has this priority, and the lanes that were not read. */
   unlimitedBefore(priority: number): boolean {
     if (this.slots === 0) return false
     const head = this.unlimitedHead
-    return head !== null && (head.priority > priority || (head.priority === priority && this.unlimitedNext))
+    const others = this.lastRead ? Math.max(priority, this.lastRead.priority) : priority
+    return head !== null && (head.priority > others || (head.priority === others && this.unlimitedNext))
   }
 
-  /** Whether lanes that were not read may come before this one. The queue then waits for the next decision. */
-  endsBefore(lane: TurnRank): boolean {
-    if (this.lastRead === null || rank(lane, this.lastRead) <= 0) return false
-    this.slots = 0
-    return true
+  /** Whether lanes that were not read may come before this one. */
+  isBehindUnread(lane: TurnRank): boolean {
+    return this.slots > 0 && this.lastRead !== null && rank(lane, this.lastRead) > 0
   }
 
   /** Sets the last lane read, unless an earlier one is set. @param last undefined: there are no more lanes */

@@ -1,4 +1,5 @@
 import type { AdmissionSource } from './admission-source.ts'
+import { mayPrecede } from './calls.ts'
 import type { WaitList } from './wait-list.ts'
 import { type Bucket, type Head, type Lane, type UnlistedJob, unlistedBefore } from './lane.ts'
 
@@ -37,10 +38,29 @@ export class Yielding {
     const isLate = (lane: Lane): boolean => !isHere(lane.queue) && this.#wasOpen(lane, decision)
     const holds = (deputy: Lane): boolean => blocks(deputy.queue) && !isLate(deputy)
     const lane = waitList.first(blocks, except, holds)
-    if (!lane || !isLate(lane)) return lane
+    if (!lane || isHere(lane.queue)) return lane
+    if (!isLate(lane)) return this.#precedes(waitList, except, lane, { blocks, isHere, holds })
     // Where the list itself begins with a late lane, no deputy of another worker counts.
     const first = except ? waitList.first(blocks, null, holds) : lane
     return first && isLate(first) ? waitList.first(isHere, except) : waitList.first(isHere, except, holds)
+  }
+
+  /** The first lane that blocks others where calls of another process are first, which calls of this one may precede. */
+  #precedes(
+    waitList: WaitList,
+    except: Lane | null,
+    first: Lane,
+    {
+      blocks,
+      isHere,
+      holds,
+    }: Record<'blocks' | 'isHere', (queue: number) => boolean> & { holds: (of: Lane) => boolean },
+  ): Lane | null {
+    const ofCalls = (queue: number): boolean => this.#source.ofCalls(queue)
+    if (!ofCalls(first.queue)) return first
+    const own = except ?? waitList.first(isHere, null, holds)
+    if (!own || !isHere(own.queue) || !ofCalls(own.queue) || !mayPrecede(own, first, waitList.bucket)) return first
+    return waitList.first((queue) => isHere(queue) || (blocks(queue) && !ofCalls(queue)), except, holds)
   }
 
   /** Until when a lane is left to another worker; undefined: it is not. */

@@ -2,7 +2,7 @@
 import { SluiceError } from '../../base/errors.ts'
 import { show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
-import { guardsOf, type LimitPolicy } from './limit.ts'
+import type { LimitPolicy } from './limit.ts'
 
 const LEAST_SLACK_US = 5000
 const MOST_SLACK_US = 250_000
@@ -23,14 +23,6 @@ export function slackOf({ rule, spacing, guardUs = 0 }: LimitPolicy): number {
   if (rule.kind === 'spacing') return slackUs(rule.everyUs - guardUs)
   if (rule.kind !== 'fixed') return slackUs(Math.min(rule.periodUs - guardUs, spacingUs))
   return Math.min(rule.guardUs, slackUs(spacingUs))
-}
-
-/**
- * How long after its payment a start may begin at its handler: for as long as the guard lengthens its window. Infinity:
- * the policy has no rule over time.
- */
-export function latenessOf(policy: LimitPolicy): number {
-  return policy.rule === null ? Infinity : Math.max(slackOf(policy), guardsOf(policy).ruleUs)
 }
 
 /**

@@ -14,14 +14,19 @@ export const TICKETS = '\u0003tickets '
 /** The task of tickets. */
 export const TICKET = '\u0003ticket'
 
+/** Whether calls of plain code wait in this queue. */
+export function isOfTickets(queue: string): boolean {
+  return queue.startsWith(TICKETS)
+}
+
 /** The name of a queue for people: the queues of tickets have one. */
 export function shownQueue(queue: string): string {
-  return queue.startsWith(TICKETS) ? 'plain code' : queue
+  return isOfTickets(queue) ? 'plain code' : queue
 }
 
 /** Leaves out the queues of tickets. */
 export function withoutTickets<Row extends { readonly queue: string }>(rows: readonly Row[]): Row[] {
-  return rows.filter(({ queue }) => !queue.startsWith(TICKETS))
+  return rows.filter(({ queue }) => !isOfTickets(queue))
 }
 
 /** A ticket that a claim of this worker has granted. */

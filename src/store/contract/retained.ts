@@ -17,5 +17,5 @@ export interface Retained {
   readonly tasks: readonly string[]
 }
 
-/** How long an ended job of a task and queue is kept, in µs; undefined: as the store says. */
+/** How long an ended job of a task and queue is kept, in µs; undefined: this process does not know the task. */
 export type KeepUs = (task: string, queue: string) => number | undefined

@@ -5,7 +5,10 @@ import type { ThrottledRow } from './waits.ts'
 
 /** Estimates for a whole store, made from some thousand of its jobs. */
 export interface StoreSample {
-  /** Jobs by queue and state; a state of few jobs may be missing. `oldest`: the oldest one in the sample. */
+  /**
+   * Jobs by queue and state. A state of fewer than 10,000 jobs is counted, but of a job that a limit has rescheduled
+   * only the sample tells. `oldest`: the oldest one in the sample.
+   */
   readonly counts: readonly QueueCount[]
   /** Jobs in the wait list of a budget. */
   readonly waiting: number

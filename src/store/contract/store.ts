@@ -78,6 +78,8 @@ export interface Store
   nowUs(): number
   /** How far ahead an engine asks for starts unless it is told, in µs: a few times the lateness of its claims. */
   readonly aheadUs: number
+  /** How long it keeps ended jobs, unless their task or queue says otherwise. */
+  readonly retention: Retention
   /**
    * Calls `listener` after a possible change by another process, or a late commit of this one. Returns a stop function.
    * `isOwn`: this store itself has committed it, and its caller knows about it.
@@ -123,7 +125,7 @@ export interface Jobs {
   retry(id: string): Promise<boolean>
   /** Deletes jobs past their retention, idle lanes and cold buckets, up to `limit`. Returns the number of rows. */
   prune(limit: number): Promise<number>
-  /** Gives ended jobs that have the store's retention, of a page, the one of their task or queue. */
+  /** Gives ended jobs of a page that have the times of this store, or the usual ones, those that `keepUs` says. */
   retain(page: RetainedPage, keepUs: KeepUs): Promise<Retained>
   /** The reason why a job waits; null: the job does not exist. */
   explain(id: string): Promise<Explanation | null>
@@ -180,9 +182,7 @@ export interface Limits {
    * @param worker the worker that got the report, for a limit of scope `worker`
    */
   calibrate(limit: string, key: string, told: CalibrationReport, worker?: number): Promise<boolean>
-  /**
-   * Makes the wait lists of buckets due, and forgets what their backend refused: it may have changed its mind.
-   */
+  /** Makes the wait lists of buckets due, and forgets what their backend refused: it may have changed its mind. */
   reopen(buckets: readonly Omit<BucketUse, 'weight'>[]): Promise<void>
   /**
    * Corrects a charge: positive units are taken, into debt if need be; negative ones return. `worker`: the worker that
@@ -330,6 +330,8 @@ export interface Claim extends Recall {
   readonly rejected: readonly Rejected[]
   /** The time to claim again if no wakeup comes before; null: never. */
   readonly nextWakeUs: number | null
+  /** A claimer whose calls all wait in one list need not come before this; absent: it comes for each start. */
+  readonly patientUntilUs?: number
   /** The next time something becomes due by itself: a reason to claim even without a free slot. Null: nothing does. */
   readonly nextFireUs: number | null
   /** Occurrences that became jobs or were skipped, and series that ended. */

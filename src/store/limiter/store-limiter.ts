@@ -75,7 +75,7 @@ export class StoreLimiter implements LimitBackend {
       engine,
       giveBack: (uses, granted) => void this.#giveBack(uses, granted).catch(() => undefined),
     })
-    const changed = (): void => this.#tickets.changed()
+    const changed = (): void => this.#tickets.changed(true)
     if (engine) this.#stops.push(engine.subscribe(changed))
     this.#stops.push(store.watch((change) => (change === 'work' || change === 'any' ? changed() : undefined)))
   }
@@ -95,7 +95,8 @@ export class StoreLimiter implements LimitBackend {
 
   async wait(request: UnitRequest, { waitUs, signal }: WaitTerms): Promise<UnitAnswer> {
     const stored = this.#names.storedRequest(request)
-    const [answer] = await this.#acquire([stored])
+    const known = this.#tickets.denialOf(stored, waitUs)
+    const [answer] = known ? [known] : await this.#acquire([stored])
     if (answer?.kind === 'granted' && signal?.aborted) {
       await this.#giveBack(stored.uses, answer)
       signal.throwIfAborted()

@@ -5,7 +5,7 @@ import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission/admission.ts'
 import { Elsewhere, unserved } from '../../policy/admission/elsewhere.ts'
 import { earlier } from '../../policy/admission/ahead.ts'
-import { NEVER_US } from '../../policy/admission/lane.ts'
+import { type Lane, NEVER_US } from '../../policy/admission/lane.ts'
 import type { Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { isFull } from '../../policy/admission/refusal.ts'
 import { rank } from '../../policy/admission/turn-order.ts'
@@ -45,6 +45,8 @@ const DEFAULT_EVENT_WINDOW_US = 60_000_000
 const LATE_US = 50_000
 const LATE_AT_MOST_US = 1_000_000
 const TRIES = 12
+/** Lanes for other workers before which a claim does not look on. */
+const OPEN_LANES_AT_MOST = 4000
 
 const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, '[]', $7::json, $8::json, $9::boolean, nullif($10, '')::uuid, nullif($30, '')::bigint[], nullif($31, '')::uuid[]);
   SELECT sluice.write_plain_lanes($13, $14, $15, $16, $17, $18, $1, $19, $20, $21, $22); SELECT sluice.write_buckets($23, $24, $25, $26, $27, $28, $29)`
@@ -222,19 +224,28 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, rea
   for (const bucket of decision.dueBuckets()) admission.addDue(bucket)
   const lanes = decision.openLanes()
   for (const lane of lanes) admission.addLane(lane)
+  const lanesOf = (queue: number): Lane[] => lanes.filter((lane) => lane.queue === queue)
   for (const share of shares)
-    for (const queue of [share.queue, share.ownQueue]) {
-      const of = lanes.filter((lane) => lane.queue === queue)
-      if (of.length >= plan.open) share.readUntil(of.toSorted(rank).at(-1))
-    }
+    for (const open of [share.queue, share.ownQueue].map(lanesOf))
+      if (open.length >= plan.open) share.readUntil(open.toSorted(rank).at(-1))
   admission.decide()
+  // The next claim would read the same lanes again, so those behind them wait no longer.
+  const isStuck = ({ queue, ownQueue }: QueueSlots): boolean =>
+    !admission.grants.some((grant) => grant.queue === queue) &&
+    [queue, ownQueue].flatMap(lanesOf).every(({ state }) => state === 'open')
+  const stuck = shares.filter((share) => share.lastRead && isStuck(share))
+  for (const share of stuck) share.lastRead = null
+  if (stuck.length > 0) admission.decide()
   // None of so many can start here now: they wait for other workers, or come due later. Others may stand behind them.
   const done = admission.looks + admission.parked + admission.grants.length + admission.rejections.length
   if (read.due.length >= plan.due && done === 0 && !read.arrived)
     throw new ReadMiss('the wait lists that come due after others', (given) => ({ ...given, due: 4 * given.due }))
+  const onlyKept = admission.kept > 0 && done === admission.kept
+  if (read.open.length >= plan.open && onlyKept && plan.open < OPEN_LANES_AT_MOST)
+    throw new ReadMiss('the lanes behind those of other workers', (given) => ({ ...given, open: 4 * given.open }))
   const untilUs = Math.min(read.now + aheadOf(request), read.dueUntil)
   // The read set is full. The lanes behind it are for the next claim, which follows at once.
-  const full = read.due.length >= plan.due || read.open.length >= plan.open || read.arrived
+  const full = read.due.length >= plan.due || (read.open.length >= plan.open && !onlyKept) || read.arrived
   if (untilUs > read.now && !full && !admission.unfinished) admission.lookAhead(untilUs)
   return { admission, decision, shares, wakeUs: admission.retime(), more: full && (room() || admission.unfinished) }
 }

@@ -1,9 +1,9 @@
 import { type Clock, systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkMethods, checkOptions, show } from '../../base/options.ts'
-import { durationUs, type Duration } from '../../base/duration.ts'
 import type { PgPool } from '../../database/pg.ts'
 import type { Store } from '../contract/store.ts'
+import { type RetentionOptions, retentionOf } from '../contract/retention.ts'
 import { isName } from '../../base/text.ts'
 import { PostgresStore } from './postgres-store.ts'
 
@@ -19,7 +19,7 @@ export interface PostgresOptions {
    */
   readonly notify?: boolean
   /** The time that finished jobs are kept; default: completed and cancelled 24 h, discarded 7 d. */
-  readonly retention?: { readonly completed?: Duration; readonly cancelled?: Duration; readonly discarded?: Duration }
+  readonly retention?: RetentionOptions
   /** The engine's clock, if it has one of its own. */
   readonly clock?: Clock
 }
@@ -32,9 +32,8 @@ const LONGEST_SCHEMA = 63
  */
 export function createPostgresStore(options: PostgresOptions): Store {
   checkOptions(options, ['pool', 'schema', 'notify', 'retention', 'clock'], 'createPostgresStore')
-  if (options.retention !== undefined)
-    checkOptions(options.retention, ['completed', 'cancelled', 'discarded'], 'retention of createPostgresStore')
-  const { pool, schema = 'sluice', notify = true, retention = {}, clock = systemClock } = options
+  const retention = retentionOf(options.retention, 'retention of createPostgresStore')
+  const { pool, schema = 'sluice', notify = true, clock = systemClock } = options
   checkMethods(pool, ['connect', 'query'], 'pool of createPostgresStore')
   checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], 'clock of createPostgresStore')
   if (typeof notify !== 'boolean')
@@ -49,10 +48,6 @@ export function createPostgresStore(options: PostgresOptions): Store {
     schema,
     notify,
     clock,
-    retention: {
-      completedUs: durationUs(retention.completed ?? '24h', 'retention.completed'),
-      cancelledUs: durationUs(retention.cancelled ?? '24h', 'retention.cancelled'),
-      discardedUs: durationUs(retention.discarded ?? '7d', 'retention.discarded'),
-    },
+    retention,
   })
 }

@@ -13,6 +13,7 @@ import { columnsOf } from './columns.ts'
 import type { QueueNumbers } from './context.ts'
 import { grouped, type HeadRow, type LaneRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
 import { DEPUTY } from '../shared/lane-group.ts'
+import { isOfTickets } from '../contract/budgets.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
 import { laneAsWritten, type LaneColumns, laneColumns } from './save-lane.ts'
 import { sharedQueue, stripeName, unstriped } from './own.ts'
@@ -236,6 +237,10 @@ export class Decision extends LanesRead implements AdmissionSource {
     // A stripe that this claim has not locked: another claim of this process serves it.
     if (this.shares.has(this.#queues.of(name))) return 'elsewhere'
     return this.#live.has(name) ? 'elsewhere' : this.#apart.has(name) ? 'apart' : 'nowhere'
+  }
+
+  ofCalls(queue: number): boolean {
+    return isOfTickets(this.#queues.name(queue))
   }
 
   watched(bucket: Bucket, anywhere = false): WatchedLane[] {

@@ -7,15 +7,31 @@ import { FUNCTIONS, MIGRATIONS } from './sql/embedded.ts'
 const LOCK_NOT_AVAILABLE = '55P03'
 /** How long an upgrade waits for one table before it lets go of those that it has, in ms: at first, and at most. */
 const LOCK_WAIT_MS = [100, 800] as const
+/** So many tries take about a minute. */
+const TRIES = 76
 
-/** Upgrades the schema to this version, all or nothing. Processes that start together do it one after the other. */
+/**
+ * Upgrades the schema to this version, all or nothing. Processes that start together do it one after the other.
+ * @throws {SluiceError} `store.version`; `store.busy` when another connection holds a table for a minute
+ */
 export async function migrate(db: PostgresDatabase): Promise<void> {
-  for (let waitMs: number = LOCK_WAIT_MS[0]; ; waitMs = Math.min(2 * waitMs, LOCK_WAIT_MS[1]))
+  let waitMs: number = LOCK_WAIT_MS[0]
+  for (let tries = 1; ; tries++)
     try {
       return await db.autocommit((statements) => upgrade(db, statements, waitMs), true)
     } catch (error) {
       if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error
+      if (tries === TRIES) throw held(db.schema, error)
+      waitMs = Math.min(2 * waitMs, LOCK_WAIT_MS[1])
     }
+}
+
+function held(schema: string, cause: unknown): SluiceError {
+  return new SluiceError(
+    'store.busy',
+    `The store in the schema ${schema} could not be upgraded: for a minute another connection has held one of its tables, as a long transaction does. End it (pg_stat_activity lists them by xact_start), and start again.`,
+    { cause, lasts: 'passes' },
+  )
 }
 
 async function upgrade(db: PostgresDatabase, statements: Statements, waitMs: number): Promise<void> {

@@ -17,6 +17,7 @@ import { currentLimits } from './limit-timelines.ts'
 import { diagnose } from './diagnose.ts'
 import { checkExisting, migrate, pendingMigrations, schemaOf } from './migrate.ts'
 import { BatchedPushes } from './batched-push.ts'
+import { byIndexes } from './by-indexes.ts'
 import { clear } from './clear.ts'
 import { queueCounts } from './queues.ts'
 import { signalFlow } from './signal-flow.ts'
@@ -57,6 +58,7 @@ import type { PgPool } from '../../database/pg.ts'
 export class PostgresStore extends SharedVerbs implements Store {
   readonly backend = 'postgres'
   readonly aheadUs = 50_000
+  readonly retention: Retention
   readonly notifiesOwnWrites = true
   readonly unresolved: NonNullable<Store['unresolved']>
   readonly #db: PostgresDatabase
@@ -100,6 +102,7 @@ export class PostgresStore extends SharedVerbs implements Store {
       ...(given ? { times: () => this.#given?.read() ?? null } : {}),
     })
     this.#notifier = new Notifier(this.#db, clock, notify)
+    this.retention = retention
     this.#context = createContext(this.#db, clock, retention)
     this.unresolved = unresolvedIn(this.#context, this.#notifier)
     this.#ends = new FlowEnds(this.#context, clock, this.#notifier)
@@ -279,7 +282,9 @@ export class PostgresStore extends SharedVerbs implements Store {
   protected async drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T> {
     const run = (db: Statements): Promise<T> => readAsync(work(accessOf(this.#context, db)))
     if (how === 'read' || how === 'keep') return this.#read(run)
+    if (how === 'page') return this.#read((db) => byIndexes(db, run))
     if (how === 'look') return this.#look(run)
+    if (how === 'glance') return this.#look((db) => byIndexes(db, run))
     if (how === 'change') return this.#persist(run)
     if (how === 'take') {
       await this.#endOverdue()

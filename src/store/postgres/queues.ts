@@ -1,11 +1,12 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { QueueCount } from '../contract/queues.ts'
 import type { QueueColumn } from '../shared/sql.ts'
+import { NOW } from '../shared/get.ts'
 import type { Context } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
 
 /** A job that a limit has rescheduled is shown as scheduled. */
-const SHOWN = `CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END`
+const SHOWN = `CASE WHEN state = ${STATE.available} AND booked > ${NOW} THEN ${STATE.scheduled} ELSE state END`
 
 /**
  * Records queues that this process has named and not recorded yet. It never runs in a caller's transaction, which would

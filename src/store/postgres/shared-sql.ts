@@ -15,6 +15,7 @@ import { rehome } from './rehome.ts'
 import { lockQueue, recordQueues, setQueue } from './queues.ts'
 import { tellEnds } from '../shared/workflows/tell.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
+import { STATE } from '../shared/state.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { insertMembers, placeJobs } from './workflows.ts'
 
@@ -23,6 +24,8 @@ const lanesWhere = (state: string): string =>
 /** An index has these; of empty lanes none has the buckets. */
 const LANES_OF = lanesWhere('state <> 0')
 const EMPTY_LANES_OF = lanesWhere('state = 0')
+const NEWEST_OF_FLOWS =
+  'SELECT queue, seq, state FROM sluice.jobs WHERE flow IS NOT NULL ORDER BY flow DESC, node DESC LIMIT 20000'
 const LANES_AT_MOST = 1000
 const LEAVE_VIEWS = 'SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)'
 
@@ -38,7 +41,7 @@ export function accessOf(context: Context, db: Statements): Access {
     now: () => readClock(context, db),
     queueName: (stored) => sharedQueue(stored as string),
     queues: (test) => test('queue'),
-    inState: (state) => `SELECT seq FROM sluice.jobs WHERE state = ${state}`,
+    inState,
     // The stored text is JSON without spaces, so that the beginning of a pair stands nowhere else in it.
     needs: (limit, key, place) =>
       `strpos(uses, ${place(key === null ? `${JSON.stringify([limit]).slice(0, -1)},` : JSON.stringify([limit, key]))}) > 0`,
@@ -52,6 +55,8 @@ export function accessOf(context: Context, db: Statements): Access {
     // The next transaction reads them: this one may yet be rolled back.
     keepLimits: () => undefined,
     writeLimit: (limit, timeline) => writeLimit(db, limit, timeline),
+    // The next claims spread the lanes that writeLimit announces.
+    changeScope: () => undefined,
     countPermits: (limit, limits, gains) => countPermits(db, limit, limits, gains),
     lockBuckets: (ids) => db.run('SELECT sluice.lock_buckets($1::bigint[])', ids),
     ofLimit: 'b.limit_name = $1',
@@ -85,6 +90,13 @@ export function accessOf(context: Context, db: Statements): Access {
     suspendViews: (workers, queues, nowUs) => db.run(LEAVE_VIEWS, workers, queues, nowUs),
     wakeWaitLists: (buckets, nowUs) => db.run('SELECT sluice.wake_lines($1::bigint[], $2::bigint)', buckets, nowUs),
   }
+}
+
+/** The order keeps the planner with the index, also where it has no statistics. */
+function inState(state: number, columns: string): string {
+  if (state === STATE.pending) return `SELECT ${columns} FROM (${NEWEST_OF_FLOWS}) f WHERE state = ${state}`
+  const order = state === STATE.available ? 'lane, priority DESC, seq' : 'due'
+  return `SELECT ${columns} FROM sluice.jobs WHERE state = ${state} ORDER BY ${order}`
 }
 
 /** The lanes of a bucket. The bucket counts empty ones too, so these are read only if some are missing. */

@@ -4,7 +4,7 @@ import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { LanesRead } from './lanes-read.ts'
 
 /** A started job without the details of its start. */
-export type StartedJob = Omit<GrantedJob, 'startedUs' | 'waitedFor' | 'uses' | 'strict' | 'shadowed'>
+export type StartedJob = Omit<GrantedJob, 'startedUs' | 'waitedFor' | 'holds' | 'uses' | 'strict' | 'shadowed'>
 
 /** A started job for its worker. `grant`: a decision let it start; absent: no limit applies. */
 export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, read?: LanesRead): GrantedJob {
@@ -14,8 +14,9 @@ export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, re
   const strict = grant?.charged.flatMap(({ bucket: { policy, limit, key }, weight }) =>
     policy && weight > 0 && isStrict(policy) ? [{ limit, key, gapUs: gapUs(policy, weight) }] : [],
   )
+  const holds = grant?.charged.some(({ bucket: { policy } }) => policy && policy.concurrency !== null)
   const told = grant?.shadowed && { shadowed: grant.shadowed }
-  return { ...job, startedUs, waitedFor, uses, ...told, ...(strict?.length && { strict }) }
+  return { ...job, startedUs, waitedFor, uses, ...(holds && { holds }), ...told, ...(strict?.length && { strict }) }
 }
 
 /**

@@ -74,7 +74,7 @@ export function* jobsInStates(access: Access, states: readonly IndexedState[], r
   for (const state of states) {
     const left = rows - found.length
     if (left <= 0) break
-    const some = yield* all<[number]>(access.db, `${access.inState(STATE[state])} LIMIT $1`, left)
+    const some = yield* all<[number]>(access.db, `${access.inState(STATE[state], 'seq')} LIMIT $1`, left)
     for (const [seq] of some) found.push(seq)
   }
   return found
@@ -90,7 +90,7 @@ export function conditions(
   const where = [`seq < ${place(before ?? MOST)}`]
   if (from !== undefined) where.push(`seq >= ${place(from)}`)
   if (seqs !== undefined) where.push(`seq = ANY (${place(seqs)}::bigint[])`)
-  const compiled = compileMatch(access, match, place)
+  const compiled = compileMatch(access, match, place, from !== undefined || seqs !== undefined)
   // Lists of jobs leave tickets out.
   if (match.task === undefined && match.queue === undefined && match.flow === undefined)
     where.push(`task <> ${place(TICKET)}`)

@@ -62,8 +62,8 @@ export function* inspectKeys(access: Access, limit: string, keys: readonly strin
   const { definition } = limits.timeline(limit)
   if (!definition || keys.length === 0) return []
   const own = definition.policy.scope === 'worker'
-  const of = own ? `${access.ownOf} AND ${OF_LIVE_WORKERS}` : 'b.limit_name = $1 AND b.worker = 0'
-  const where = `${of} AND b.key = ANY ($2::text[]) ORDER BY b.key, b.worker`
+  const of = own ? `${access.ownOf} AND ${OF_LIVE_WORKERS} AND b.key = ANY ($2::text[])` : OF_KEYS
+  const where = `${of} ORDER BY b.key, b.worker`
   const buckets = yield* loadBuckets(access, limits, instant, where, limit, keys)
   return yield* reportAll(access, limits, buckets, { nowUs: instant.nowUs, own })
 }
@@ -82,6 +82,10 @@ function* reportAll(
 }
 
 const OF_LIVE_WORKERS = 'b.worker IN (SELECT id FROM sluice.workers)'
+
+/** One look-up by the index for each key: the planner may prefer to read all keys of the limit in their order. */
+const OF_KEYS = `b.id = ANY (ARRAY(SELECT (SELECT i.id FROM sluice.buckets i
+  WHERE i.limit_name = $1 AND i.key = k.value AND i.worker = 0) FROM unnest($2::text[]) k(value)))`
 
 function ofWorkers({ ownOf }: Access): string {
   return `${ownOf} AND ($2::text IS NULL OR b.key = $2) AND ${OF_LIVE_WORKERS} ORDER BY b.worker, b.key`

@@ -61,7 +61,7 @@ function conditionsOf({ queues, inState }: Access, query: DetailsQuery, place: (
   const where: string[] = [queue === undefined && task === undefined ? `task <> ${place(TICKET)}` : 'true']
   if (states) where.push(shownIn(states))
   // Only so many run as there are slots, among millions of others.
-  if (states?.every((state) => state === 'active')) where.push(`seq IN (${inState(STATE.active)})`)
+  if (states?.every((state) => state === 'active')) where.push(`seq IN (${inState(STATE.active, 'seq')})`)
   if (query.deadLetter) where.push(IN_DEAD_LETTER)
   if (queue !== undefined) where.push(queues((name) => `${name} = ${place(queue)}`))
   if (queuePrefix !== undefined) where.push(queues((name) => `starts_with(${name}, ${place(queuePrefix)})`))

@@ -20,10 +20,13 @@ export interface CompiledMatch {
 
 const SEARCHED = 3
 
-/** Compiles a filter for both stores. `place` adds its values. */
-export function compileMatch(access: Access, match: JobMatch, place: Place): CompiledMatch {
+/**
+ * Compiles a filter for both stores. `place` adds its values.
+ * @param bounded true: the jobs are few by their numbers, so no index by state is wanted
+ */
+export function compileMatch(access: Access, match: JobMatch, place: Place, bounded = false): CompiledMatch {
   const text = match.text === undefined ? null : holdsText(match.text, place)
-  const where = [...ofQueue(access, match, place), ...ofColumns(match, place), ...ofNotes(match, place)]
+  const where = [...ofQueue(access, match, place), ...ofColumns(match, place, bounded), ...ofNotes(match, place)]
   if (text) where.push(`(${text.sure} OR ${text.maybe})`)
   if (match.limitName !== undefined) {
     // The lanes of jobs that ended well may be gone, and their budgets with them.
@@ -49,10 +52,10 @@ function ofQueue({ queues }: Access, { queue, queuePrefix, queueWithout }: JobMa
   return where
 }
 
-function ofColumns(match: JobMatch, place: Place): string[] {
+function ofColumns(match: JobMatch, place: Place, bounded: boolean): string[] {
   const { states, task, since, until, uniqueKey, flow, schedule, ids } = match
   const where: string[] = []
-  if (states) where.push(shownIn(states))
+  if (states) where.push(shownIn(states, NOW, bounded ? '(state + 0)' : 'state'))
   if (task !== undefined) where.push(`task = ${place(task)}`)
   if (since) where.push(`created >= ${instantOf(since, place)}`)
   if (until) where.push(`created < ${instantOf(until, place)}`)

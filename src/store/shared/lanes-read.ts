@@ -26,7 +26,8 @@ export abstract class LanesRead {
   readonly #waitedOn = new Map<Lane, StoredBucket>()
   /** The starts that need units of a backend. */
   elsewhere: Elsewhere = new Elsewhere(undefined, 0)
-  protected shares: ReadonlyMap<number, QueueSlots> = new Map()
+  /** The queues that the decision serves, by their numbers. */
+  shares: ReadonlyMap<number, QueueSlots> = new Map()
 
   abstract bucket(id: number): StoredBucket
 

@@ -137,7 +137,8 @@ export function* throttled(access: Access, rows: number, after = 0): Reading<Thr
     after,
     last ?? after,
   )
-  // Jobs of which each worker has a view wait in one list per worker. They are delayed once none of these is open.
+  // Jobs of which each worker has a view wait in one list per worker. They are delayed once none of these is open. The
+  // CASE keeps the planner from a join, which would read the wait lists of all others.
   const views = `SELECT 1 FROM sluice.lanes v WHERE v.base = l.${laneKey} AND v.state =`
   const [apart] =
     after > 0
@@ -145,7 +146,8 @@ export function* throttled(access: Access, rows: number, after = 0): Reading<Thr
       : ((yield* get<[number]>(
           db,
           `SELECT count(*) FROM sluice.lanes l CROSS JOIN sluice.jobs j WHERE j.lane = l.${laneKey} AND j.state = ${STATE.available}
-     AND l.state = ${LANE.spread} AND EXISTS (${views} ${LANE.waiting}) AND NOT EXISTS (${views} ${LANE.open})`,
+     AND l.state = ${LANE.spread}
+     AND CASE WHEN EXISTS (${views} ${LANE.waiting}) THEN NOT EXISTS (${views} ${LANE.open}) ELSE false END`,
         )) as [number])
   const groups = found.map(THROTTLED.read)
   return {

@@ -83,6 +83,7 @@ class LimitChanges {
     yield* this.#keep(yield* write)
     const after = this.timeline(limit)
     yield* ask(() => access.writeLimit(limit, after))
+    if (scopeOf(before) !== scopeOf(after)) yield* ask(() => access.changeScope(limit, nowUs))
     const concerned = key === null ? after.keys() : [key]
     const gains = (each: string | null): boolean => gainsPermits(before, after, each)
     if (concerned.some(gains)) yield* ask(() => access.countPermits(limit, this.limits, gains))
@@ -94,6 +95,11 @@ class LimitChanges {
     this.limits = limits
     yield* ask(() => this.#access.keepLimits(limits))
   }
+}
+
+/** An override cannot change the scope. */
+function scopeOf({ definition }: Timeline): 'fleet' | 'worker' {
+  return definition?.policy.scope ?? 'fleet'
 }
 
 /** Declares limits. A higher version wins; at the same version the later call does, so that the newest deployment decides. */

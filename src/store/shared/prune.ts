@@ -1,5 +1,6 @@
 import { isCold } from '../../policy/limits/bucket.ts'
 import type { KeepUs, Retained, RetainedPage } from '../contract/retained.ts'
+import { USUAL_RETENTION } from '../contract/retention.ts'
 import { loadBuckets } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get, now, run } from './sql.ts'
@@ -38,25 +39,30 @@ export function* pruneJobs(access: Access, limit: number): Reading<number> {
   return gone
 }
 
-/** Gives ended jobs that have the store's retention the one of their task or queue. Flows keep their own jobs. */
+/**
+ * Gives ended jobs the times of their task or queue. Those that no run has ended have the times of the process that ended
+ * them: those of this store, or the usual ones. Flows keep their own jobs.
+ */
 export function* retain(access: Access, page: RetainedPage, keepUs: KeepUs): Reading<Retained> {
   const { db, retention, queueName } = access
   const { state, sinceUs, after, rows } = page
-  const usualUs = state === 'cancelled' ? retention.cancelledUs : retention.discardedUs
+  const given = [...new Set([retention, USUAL_RETENTION].map((each) => each[`${state}Us`]))]
   const found = yield* all<[seq: number, task: string, queue: string | number, finished: number, due: number]>(
     db,
     ENDED,
     STATE[state],
-    ...(after ?? [sinceUs + usualUs, 0]),
+    ...(after ?? [sinceUs + Math.min(...given), 0]),
     rows,
   )
-  const own = found.flatMap(([seq, task, queue, finished, due]) => {
-    const us = due - finished === usualUs ? keepUs(task, queueName(queue)) : undefined
-    return us === undefined || us === usualUs ? [] : { seq, us }
-  })
-  for (const [us, some] of Map.groupBy(own, (each) => each.us)) {
-    const seqs = some.map(({ seq }) => seq)
-    yield* run(db, RETAIN, seqs, STATE[state], us, usualUs)
+  for (const usualUs of given) {
+    const own = found.flatMap(([seq, task, queue, finished, due]) => {
+      const us = due - finished === usualUs ? keepUs(task, queueName(queue)) : undefined
+      return us === undefined || us === usualUs ? [] : { seq, us }
+    })
+    for (const [us, some] of Map.groupBy(own, (each) => each.us)) {
+      const seqs = some.map(({ seq }) => seq)
+      yield* run(db, RETAIN, seqs, STATE[state], us, usualUs)
+    }
   }
   const last = found.length < rows ? undefined : found.at(-1)
   return { after: last ? [last[4], last[0]] : null, tasks: [...new Set(found.map(([, task]) => task))] }

@@ -5,7 +5,7 @@ import type { SampledList, StoreSample } from '../contract/sample.ts'
 import { column, columns, type RowOf } from './columns.ts'
 import type { Reading } from './reading.ts'
 import { startUs } from './limit-keys.ts'
-import { type Access, all, get, now, type Sql } from './sql.ts'
+import { type Access, all, get, now, type Sql, type SqlValue } from './sql.ts'
 import { LANE, STATE, stateName } from './state.ts'
 import { namesOf } from './stored-bucket.ts'
 
@@ -18,10 +18,12 @@ const GOLDEN = 0.618_033_988_749_895
 const SURE = 30
 /** Wait lists that a sample names. */
 const LISTS = 100
-
+/** States of which the sample met fewer jobs than this are counted up to so many: it may have met none of a few. */
+const RARE = 10_000
 const GROUP = columns({
   queue: column<string | number>('j.queue'),
-  state: column<number>('shown'),
+  state: column<number>('j.state'),
+  shown: column<number>(),
   bucket: column<number | null>(),
   jobs: column<number>('count(*) AS jobs'),
   oldest: column<number>('min(j.seq)'),
@@ -54,35 +56,70 @@ interface Sampled {
   readonly factor: number
 }
 
-type Group = RowOf<typeof GROUP>
+/** Jobs of one queue, state and wait list. */
+interface Group extends RowOf<typeof GROUP> {
+  /** False: `jobs` are as many as the sample suggests. */
+  readonly exact: boolean
+}
 
 /**
- * Estimates what waits, from some thousand jobs. Null: the store has fewer than `atLeast` jobs, by the sample, so they
- * are counted soon.
+ * Estimates what waits, from some thousand jobs. States of few jobs are counted. Null: the store has fewer than
+ * `atLeast` jobs, by the sample, so they are counted soon.
  */
 export function* sample(access: Access, atLeast: number): Reading<StoreSample | null> {
-  const { db } = access
   const { nowUs } = yield* now(access)
-  const sampled = yield* numbersOf(db, 'jobs', 'seq')
-  if (sampled.factor * sampled.numbers.length < atLeast) return null
-  const groups = (yield* all(
-    db,
-    `SELECT ${GROUP.list} FROM (SELECT j.queue, j.seq, ${bucketOf(access)} AS bucket,
-       CASE WHEN j.state = ${STATE.available} AND j.booked > $2 THEN ${STATE.scheduled} ELSE j.state END AS shown
-       FROM sluice.jobs j WHERE j.seq = ANY ($1::bigint[])) j GROUP BY j.queue, shown, bucket`,
-    sampled.numbers,
+  const { numbers, factor } = yield* numbersOf(access.db, 'jobs', 'seq')
+  if (factor * numbers.length < atLeast) return null
+  const some = 'SELECT queue, seq, state, lane, booked FROM sluice.jobs WHERE seq = ANY ($1::bigint[])'
+  const met = yield* groupsOf(access, some, [numbers, nowUs])
+  if (sumOf(met) * factor < atLeast) return null
+  const sampled = met.map((each) => ({ ...each, jobs: each.jobs * factor, exact: factor === 1 }))
+  const groups = factor === 1 ? sampled : yield* withRare(access, sampled, nowUs)
+  const { lists, byLimit } = yield* listsOf(
+    access,
+    groups.filter(({ bucket }) => bucket !== null),
+    factor,
     nowUs,
-  )).map(GROUP.read)
-  const total = groups.reduce((sum, { jobs }) => sum + jobs, 0)
-  if (total * sampled.factor < atLeast) return null
-  const waiting = groups.filter(({ bucket }) => bucket !== null)
-  const { lists, byLimit } = yield* listsOf(access, waiting, sampled.factor, nowUs)
+  )
   return {
-    counts: countsOf(access, groups, sampled.factor),
+    counts: countsOf(access, groups),
     waiting: [...byLimit.values()].reduce((sum, jobs) => sum + jobs, 0),
     lists,
     totals: yield* totalsOf(access, byLimit, nowUs),
   }
+}
+
+/** Counts the states of few jobs instead: of these the sample may have met none, or too many. */
+function* withRare(access: Access, sampled: readonly Group[], nowUs: number): Reading<Group[]> {
+  let groups = [...sampled]
+  for (const state of Object.values(STATE)) {
+    const met = sampled.filter((each) => each.state === state)
+    if (sumOf(met) >= RARE) continue
+    const isWaiting = state === STATE.available
+    const notes = isWaiting ? 'lane, booked' : 'NULL::text AS lane, NULL::bigint AS booked'
+    const jobs = `${access.inState(state, `queue, seq, state, ${notes}`)} LIMIT $1`
+    const counted = yield* groupsOf(access, jobs, [RARE, nowUs])
+    const exact = sumOf(counted) < RARE
+    if (!exact && met.length > 0) continue
+    groups = [...groups.filter((each) => each.state !== state), ...counted.map((each) => ({ ...each, exact }))]
+  }
+  return groups
+}
+
+function sumOf(groups: readonly { readonly jobs: number }[]): number {
+  return groups.reduce((sum, { jobs }) => sum + jobs, 0)
+}
+
+/** Counts selected jobs by queue, state and wait list. @param values $2 is the time */
+function* groupsOf(access: Access, jobs: string, values: readonly SqlValue[]): Reading<RowOf<typeof GROUP>[]> {
+  const rows = yield* all(
+    access.db,
+    `SELECT ${GROUP.list} FROM (SELECT j.queue, j.seq, j.state, ${bucketOf(access)} AS bucket,
+       CASE WHEN j.state = ${STATE.available} AND j.booked > $2 THEN ${STATE.scheduled} ELSE j.state END AS shown
+       FROM (${jobs}) j) j GROUP BY j.queue, j.state, shown, bucket`,
+    ...values,
+  )
+  return rows.map(GROUP.read)
 }
 
 /** The bucket in whose wait list a job `j` stands; null: in none that all workers share. */
@@ -91,14 +128,14 @@ function bucketOf({ laneKey }: Access): string {
     (SELECT l.bucket FROM sluice.lanes l WHERE l.${laneKey} = j.lane AND l.state = ${LANE.waiting}) END`
 }
 
-function countsOf({ queueName }: Access, groups: readonly Group[], factor: number): QueueCount[] {
-  const byState = Map.groupBy(groups, ({ queue, state }) => `${state} ${queueName(queue)}`)
+function countsOf({ queueName }: Access, groups: readonly Group[]): QueueCount[] {
+  const byState = Map.groupBy(groups, ({ queue, shown }) => `${shown} ${queueName(queue)}`)
   return [...byState.values()].map((some) => {
-    const [{ queue, state }] = some as [Group]
+    const [{ queue, shown }] = some as [Group]
     return {
       queue: queueName(queue),
-      state: stateName(state),
-      jobs: Math.round(some.reduce((sum, { jobs }) => sum + jobs, 0) * factor),
+      state: stateName(shown),
+      jobs: Math.round(sumOf(some)),
       oldest: Math.min(...some.map(({ oldest }) => oldest)),
     }
   })
@@ -118,15 +155,16 @@ function* listsOf(
   const byLimit = new Map<string, number>()
   for (const { bucket, jobs } of groups) {
     const limit = limitName(buckets.get(bucket as number)?.limit ?? '')
-    byLimit.set(limit, (byLimit.get(limit) ?? 0) + Math.round(jobs * factor))
+    byLimit.set(limit, (byLimit.get(limit) ?? 0) + Math.round(jobs))
   }
   const longest = groups.toSorted((a, b) => b.jobs - a.jobs).slice(0, LISTS)
-  const sure = longest.filter(({ jobs }) => jobs >= SURE)
+  const isSure = ({ jobs, exact }: Group): boolean => exact || jobs >= SURE * factor
   const counted = yield* countsIn(
     access,
-    longest.filter(({ jobs }) => jobs < SURE).map(({ bucket }) => bucket as number),
+    longest.filter((each) => !isSure(each)).map(({ bucket }) => bucket as number),
   )
-  const found = [...sure.map((each) => ({ ...each, jobs: Math.round(each.jobs * factor) })), ...counted]
+  const sure = longest.filter(isSure).map((each) => ({ ...each, jobs: Math.round(each.jobs) }))
+  const found = [...sure, ...counted]
   const lists = found.flatMap(({ queue, bucket, jobs }) => {
     const of = buckets.get(bucket as number)
     if (!of) return []
@@ -154,13 +192,13 @@ function* countsIn({ db, laneKey }: Access, buckets: readonly number[]): Reading
   return rows.map(LIST.read)
 }
 
-/** Estimates the budgets of the limits, from some of them. */
+/** Estimates the budgets of the limits, from some of them. No index by worker is wanted: the numbers are few. */
 function* totalsOf(access: Access, waiting: ReadonlyMap<string, number>, nowUs: number): Reading<LimitTotals[]> {
   const { db, limitName } = access
   const { numbers, factor } = yield* numbersOf(db, 'buckets', 'id')
   const rows = yield* all(
     db,
-    `SELECT ${TOTALS.list} FROM sluice.buckets b WHERE b.id = ANY ($1::bigint[]) AND b.worker = 0 GROUP BY limit_name`,
+    `SELECT ${TOTALS.list} FROM sluice.buckets b WHERE b.id = ANY ($1::bigint[]) AND b.worker + 0 = 0 GROUP BY limit_name`,
     numbers,
   )
   return rows.map(TOTALS.read).map(({ limit, keys, active, heldKeys, wakeAtUs }) => ({

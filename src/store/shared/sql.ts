@@ -70,8 +70,11 @@ export interface Access extends FlowAccess {
   readonly laneKey: 'id' | 'key'
   /** The condition on `queue` for jobs of the queues whose name passes a test. */
   readonly queues: (test: (name: string) => string) => string
-  /** Selects the `seq` of jobs in one of the states that have an index. */
-  readonly inState: (state: number) => string
+  /**
+   * Selects columns of the jobs in one state by its index; a LIMIT may follow. PostgreSQL has none by `pending`: only
+   * the newest jobs of flows are looked at.
+   */
+  readonly inState: (state: number, columns: string) => string
   /** The condition on `jobs j` for those that need a limit, or its budget of one key. `place` adds values. */
   needs(limit: string, key: string | null, place: (value: SqlValue) => string): string
   /** The name of the limit of a stored bucket. */
@@ -96,6 +99,8 @@ export interface Access extends FlowAccess {
   keepLimits(limits: Timelines): unknown
   /** Writes what statements need to know of a limit. */
   writeLimit(limit: string, timeline: Timeline): unknown
+  /** Lets the waiting jobs of a limit wait for the budgets of its new scope. */
+  changeScope(limit: string, nowUs: number): unknown
   /** Counts permits of a limit that had none: its active jobs now hold theirs. */
   countPermits(limit: string, limits: Timelines, gains: (key: string) => boolean): unknown
   /** Selects all buckets `b` of the limit $1: the fleet's and those that workers own. */

@@ -1,24 +1,28 @@
 import type { Admission } from '../../policy/admission/admission.ts'
+import type { AdmissionSource } from '../../policy/admission/admission-source.ts'
+import { patientUntil } from '../../policy/admission/calls.ts'
 import { type Bucket, type Lane, NEVER_US } from '../../policy/admission/lane.ts'
 import { wakesOthers } from '../../policy/admission/retime.ts'
-import type { QueueService } from '../../policy/admission/wait-list.ts'
+import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import type { ClosedOn } from './refused-head.ts'
 import type { Recall } from '../contract/recall.ts'
+import type { Claim } from '../contract/store.ts'
 import type { Released, Sustained } from '../contract/waits.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 import { namesOf } from './stored-bucket.ts'
 
 /** A finished decision, as its store keeps it. */
-interface Decided {
+interface Decided extends AdmissionSource {
   readonly nowUs: number
   readonly buckets: ReadonlyMap<number, StoredBucket>
-  served(queue: number): QueueService
+  /** The queues that it served. */
+  readonly shares: ReadonlyMap<number, QueueSlots>
   /** The bucket in whose wait list the lane stood before; null: in none. */
   waitedOn(lane: Lane): StoredBucket | null
 }
 
 /** A claim's events about buckets that jobs wait for. */
-export interface Throttling extends Pick<Recall, 'wakesOthers'> {
+export interface Throttling extends Pick<Recall, 'wakesOthers'>, Pick<Claim, 'patientUntilUs'> {
   readonly closed: readonly ClosedOn[]
   readonly sustained: readonly Sustained[]
   readonly released: readonly Released[]
@@ -61,7 +65,14 @@ export function throttling(
     }
   }
   const others = wakesOthers(admission, (queue) => decision.served(queue))
-  return { closed, sustained, released, ...(others && { wakesOthers: true }) }
+  const patientUntilUs = patientUntil(admission.waitLists, decision.shares.values(), decision, decision.nowUs)
+  return {
+    closed,
+    sustained,
+    released,
+    ...(others && { wakesOthers: true }),
+    ...(patientUntilUs !== undefined && { patientUntilUs }),
+  }
 }
 
 /** A bucket of a held start, with its state as stored. */

@@ -246,8 +246,11 @@ function feed(
     looked += found
     if (found === 0) return false
   }
-  // Wait lists that rest, since their backend is not known here, come again as they are.
-  return room() > 0 && admission.looks + admission.parked > 0
+  // So many lanes may be for other workers. Those behind them wait no longer.
+  for (const share of shares) share.lastRead = null
+  admission.decide()
+  // Wait lists that rest, since their backend is not known here, come again as they are, and so do lanes for others.
+  return room() > 0 && admission.looks + admission.parked > admission.kept
 }
 
 /** A claiming queue, with its own limits. */

@@ -20,6 +20,8 @@ export interface Context {
   }
   /** The last turn that this process assigned. */
   readonly turns: { given: number }
+  /** Whether the last runs that ended together held no permits, and no flow waited for them. */
+  readonly ends: { plain: boolean }
   /** At equal priority, whether a queue's unlimited lane is next; by queue id. */
   readonly unlimitedNext: Map<number, boolean>
   /** The queue limits that this process declared, by queue. */

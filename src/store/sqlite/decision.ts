@@ -2,10 +2,11 @@ import type { AdmissionSource } from '../../policy/admission/admission-source.ts
 import type { Bucket, Head, Lane, UnlistedJob } from '../../policy/admission/lane.ts'
 import { waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
 import type { WaitListGroup, QueueService } from '../../policy/admission/wait-list.ts'
+import { isOfTickets } from '../contract/budgets.ts'
 import { hasPassed, type KnownTasks, type UnknownKind, withPassed } from '../contract/known-tasks.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
-import { type Context, unlimitedLaneOf, queueId } from './context.ts'
+import { type Context, unlimitedLaneOf, queueId, queueName } from './context.ts'
 import { saveWatches, watchRows } from './drop-watch.ts'
 import { readAhead } from './read-ahead.ts'
 import { DEPUTY } from '../shared/lane-group.ts'
@@ -223,6 +224,10 @@ export class Decision extends LanesRead implements AdmissionSource {
     if (this.#live.has(queue)) return 'elsewhere'
     this.#apart ??= new Set(liveOwnQueues(this.#context, this.nowUs, this.#worker))
     return this.#apart.has(queue) ? 'apart' : 'nowhere'
+  }
+
+  ofCalls(queue: number): boolean {
+    return isOfTickets(queueName(this.#context, queue))
   }
 
   #jobsOf(lane: Lane): number {

@@ -1,4 +1,5 @@
-import { existsSync } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../base/errors.ts'
 import { openDatabase } from '../../database/node-sqlite.ts'
@@ -37,9 +38,25 @@ function schemaOf(path: string): number {
     return Number(db.prepare('PRAGMA user_version').get()?.['user_version'])
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause
+    if (!isWritable(path))
+      throw new SluiceError(
+        'store.missing',
+        `${path} cannot be opened: this user may not write it and its folder, which SQLite needs for its log even to read. Run the command as the user of the engine.`,
+        { cause },
+      )
     throw missing(path, 'cannot be read as a store', cause)
   } finally {
     db?.close()
+  }
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    accessSync(dirname(path), constants.W_OK)
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -12,6 +12,7 @@ const OTHERWISE: readonly (readonly [RegExp, string])[] = [
   [/ COLLATE "C"/g, ''],
   [/ FOR UPDATE( OF \w+)?( SKIP LOCKED)?/g, ''],
   [/\barray_to_json\(([\w.]+)\)/g, '$1'],
+  [/\bunnest\((\?\d+)\) (\w+)\(value\)/g, 'json_each($1) $2'],
   [/\bunnest\(([\w.]+)\) WITH ORDINALITY (\w+)\(value, n\)/g, 'json_each($1) $2'],
   [/\((\w+)\.n - 1\)/g, '$1.key'],
   [/\(array_position\(([\w.]+), ([\w.]+)\) - 1\)/g, '(SELECT key FROM json_each($1) WHERE value = $2)'],

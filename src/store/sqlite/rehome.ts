@@ -41,7 +41,7 @@ export function rehome(context: Context, seqs: readonly number[], to: Rehoming, 
 }
 
 /** The budgets, the fair key and the share of a lane; a negative number is an unlimited lane. */
-function specOf({ db }: Context, lane: number): Omit<LaneSpec, 'queue'> {
+export function specOf({ db }: Context, lane: number): Omit<LaneSpec, 'queue'> {
   const row = lane < 0 ? undefined : db.get<[string | null, number]>('SELECT fair, share FROM lanes WHERE id = ?', lane)
   if (!row) return { uses: [] }
   const uses = db.all<[string, string]>(USES, lane).map(([limit, key]) => ({ limit, key }))

@@ -5,6 +5,7 @@ import { endOverdue as writeEnds } from '../shared/limits.ts'
 import { readNow } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
+import { STATE } from '../shared/state.ts'
 import { columns, numbers, numbersOrNull, type RowOf } from '../shared/columns.ts'
 import { advance } from './advance.ts'
 import { rehome } from './rehome.ts'
@@ -18,6 +19,7 @@ import { eventWriting } from './event-log.ts'
 import { ownName, readName } from './own.ts'
 import { sharedSql } from './portable-sql.ts'
 import { setQueue } from './queues.ts'
+import { spreadLanes } from './spread-lanes.ts'
 import { dropViews } from './views.ts'
 import { flowAccessOf } from './workflows.ts'
 
@@ -43,10 +45,7 @@ function newAccess(context: Context): Access {
     ...flowAccessOf(context),
     laneKey: 'id',
     queues: (test) => `queue IN (SELECT id FROM queues WHERE ${test('name')})`,
-    inState: (
-      state,
-    ) => `SELECT seq FROM (SELECT seq FROM jobs INDEXED BY jobs_due WHERE due IS NOT NULL AND state = ${state}
-      UNION ALL SELECT seq FROM jobs INDEXED BY jobs_undue WHERE due IS NULL AND state <> 1 AND state = ${state})`,
+    inState,
     needs: (limit, key, place) => {
       const bucket = `b.limit_name = ${place(limit)}${key === null ? '' : ` AND b.key = ${place(key)}`}`
       return `EXISTS (SELECT 1 FROM lanes l, json_each(l.buckets) e JOIN buckets b ON b.id = e.value WHERE l.id = j.lane AND ${bucket})`
@@ -63,6 +62,7 @@ function newAccess(context: Context): Access {
     lockLimits: () => undefined,
     keepLimits: (limits) => policies.keep(limits),
     writeLimit: () => undefined,
+    changeScope: (limit, nowUs) => spreadLanes(context, limit, nowUs),
     countPermits: (limit, _, gains) => countPermits(context, limit, gains),
     ofLimit: `(b.limit_name = ?1 OR ${OWN_OF})`,
     rejoin: (seq, instant) => rejoin(context, { seq, ...placeOf(db, seq) }, instant),
@@ -85,6 +85,14 @@ function newAccess(context: Context): Access {
     suspendViews: () => undefined,
     wakeWaitLists: (buckets, nowUs) => db.run(WAKE, nowUs, JSON.stringify(buckets)),
   }
+}
+
+/** Available jobs have an index of their own. */
+function inState(state: number, list: string): string {
+  if (state === STATE.available) return `SELECT ${list} FROM jobs INDEXED BY jobs_waiting WHERE state = ${state}`
+  const by = (index: string, where: string): string =>
+    `SELECT ${list} FROM jobs INDEXED BY ${index} WHERE ${where} AND state = ${state}`
+  return `SELECT * FROM (${by('jobs_due', 'due IS NOT NULL')} UNION ALL ${by('jobs_undue', `due IS NULL AND state <> ${STATE.available}`)})`
 }
 
 function placeOf(db: SqliteConnection, seq: number): RowOf<typeof PLACE> {

@@ -207,6 +207,19 @@ function order(backend: StoreBackend): void {
     expect(started.filter((name) => name.startsWith('plain'))).toHaveLength(5)
   })
 
+  test('the open line gets no more than half of the slots before lanes that many refused ones keep from being read', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 100, per: '1s' }, closed: { rate: 1, per: '1d' } })
+    await w.pause('closed')
+    for (let n = 0; n < 200; n++) await w.add(`x${n}-`, { limits: ['closed', `r:x${n}`] })
+    await w.add('open', {}, 20)
+    for (let n = 0; n < 20; n++) await w.add(`lane${n}-`, { limits: [`r:${n}`] })
+    const starts: string[] = []
+    for (let n = 0; n < 20 && starts.length < 20; n++) starts.push(...(await w.start(20 - starts.length)))
+    expect(starts.filter((name) => name.startsWith('open'))).toHaveLength(10)
+    expect(starts.filter((name) => name.startsWith('lane'))).toHaveLength(10)
+  })
+
   test('with one slot the open line and the lanes go in turn', async () => {
     const w = harness()
     await w.define({ r: { rate: 1000, per: '1h' } })
@@ -1146,6 +1159,27 @@ function outcomes(backend: StoreBackend): void {
     expect(records.map((record) => record.result)).toEqual(names.map((_, i) => (i === 2 ? null : result(i))))
     expect(records.map((record) => record.state)).toEqual(names.map((_, i) => (i === 2 ? 'active' : 'completed')))
     expect(await w.bucket('c')).toMatchObject({ active: 0 })
+  })
+
+  test('after many that only ended, runs that complete together are still answered each for itself', async () => {
+    const w = harness()
+    await w.define({ c: { concurrency: 2 } })
+    const complete = (name: string): Promise<unknown> => w.settle(name, { kind: 'complete', result: null })
+    for (const name of ['a', 'b']) {
+      await w.add(name, {}, 5)
+      await w.start(5)
+      const ends = [1, 2, 3, 4, 5].map((n) => complete(`${name}${n}`))
+      expect(await Promise.all(ends)).toEqual(ends.map(() => ({ kind: 'settled', state: 'completed' })))
+    }
+    await w.add('d', {}, 5)
+    await w.add('p', { limits: ['c'] }, 2)
+    expect(await w.start(7)).toHaveLength(7)
+    await complete('d3')
+    const answers = await Promise.all(['d1', 'd2', 'd3', 'd4', 'd5', 'p1', 'p2'].map(complete))
+    const kinds = ['settled', 'settled', 'lost', 'settled', 'settled', 'settled', 'settled']
+    expect(answers).toMatchObject(kinds.map((kind) => ({ kind })))
+    expect(await w.bucket('c')).toMatchObject({ active: 0 })
+    expect(await w.states('d3', 'd5', 'p2')).toEqual(['completed', 'completed', 'completed'])
   })
 
   test('a settlement of a worker that has lost its run does not count beside that of the one that has it', async () => {

@@ -110,6 +110,23 @@ function shares(backend: StoreBackend): void {
     expect(starts).toEqual(['deep1', 'x0-', ...others])
   })
 
+  test('no job starts before a more urgent one that many refused lanes keep from being read', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '1s' }, wide: { rate: 1000, per: '1s' }, closed: { rate: 1, per: '1d' } })
+    await w.add('waits', { limits: ['r'] }, 2)
+    expect(await w.start(1)).toEqual(['waits1'])
+    await w.pause('closed')
+    expect(await w.start(1)).toEqual([])
+    w.at(1000)
+    await w.add('plain')
+    for (let n = 0; n < 300; n++) await w.add(`x${n}-`, { limits: ['closed', `wide:x${n}`], priority: 2 })
+    await w.add('urgent', { limits: ['wide:u'], priority: 1 }, 2)
+    const starts: string[] = []
+    for (let n = 0; n < 20 && starts.length < 4; n++) starts.push(...(await w.start(1)))
+    expect(starts).toEqual(['urgent1', 'urgent2', expect.any(String), expect.any(String)])
+    expect(starts.slice(2).sort()).toEqual(['plain', 'waits2'])
+  })
+
   test('no stream of new lanes with large shares starves one that waits', async () => {
     const w = harness()
     await w.define({ r: { rate: 1000, per: '1s' } })

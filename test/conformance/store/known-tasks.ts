@@ -274,6 +274,34 @@ function together(backend: StoreBackend): void {
     expect(await w.get('b2')).toMatchObject({ state: 'available', attempt: 0 })
   })
 
+  test('thousands of open lanes that only another can start hold up none behind them', async () => {
+    const w = harness()
+    const [a] = await staff(w, ['heavy', 'plain'], ['light'])
+    await w.define({ r: { rate: 2, per: '1d', startEmpty: true } })
+    const lanes = Array.from({ length: 4200 }, (_, i) => i)
+    await w.store.enqueue(lanes.map((i) => w.job('light', { limits: [`r:${i}`], priority: 1 })))
+    await w.store.enqueue(lanes.map((i) => w.job('heavy', { limits: [`r:${i}*2`], priority: 1 })))
+    await w.add('plain')
+    const starts: string[] = []
+    for (let n = 0; n < 4 && starts.length === 0; n++) starts.push(...(await w.start({ ...a, slots: 1 })))
+    expect(starts).toEqual(['plain'])
+  })
+
+  test('one that thousands of open lanes hold nothing for now is not told to claim again and again', async () => {
+    const w = harness()
+    const [a] = await staff(w, ['heavy'], ['light'])
+    await w.define({ r: { rate: 2, per: '1d', startEmpty: true } })
+    const lanes = Array.from({ length: 4200 }, (_, i) => i)
+    await w.store.enqueue(lanes.map((i) => w.job('light', { limits: [`r:${i}`], priority: 1 })))
+    await w.store.enqueue(lanes.map((i) => w.job('heavy', { limits: [`r:${i}*2`], priority: 1 })))
+    let claims = 0
+    for (; claims < 100; claims++) {
+      const claim = await w.claim({ ...a, slots: 2 })
+      if (claim.nextWakeUs === null || claim.nextWakeUs > claim.nowUs) break
+    }
+    expect(claims).toBeLessThan(50)
+  })
+
   test('an urgent job that one cannot start does not wait for another that can', async () => {
     const w = harness()
     const [a, b] = await staff(w, ['heavy'], ['light'])

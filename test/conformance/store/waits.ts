@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import type { KeyCount } from '../../../src/store/contract/limits.ts'
 import type { StoreBackend } from './backend.ts'
-import { eachHarness } from './store-harness.ts'
+import type { QueueCount } from '../../../src/store/contract/queues.ts'
+import { eachHarness, FAILURE } from './store-harness.ts'
 
 /** The reports on waiting jobs: places, expected starts, counts. */
 export function waits(backend: StoreBackend): void {
@@ -214,6 +215,31 @@ export function waits(backend: StoreBackend): void {
     await w.store.clear()
     await w.add('few', {}, 3)
     expect(await w.store.sample(10_000)).toBeNull()
+  })
+
+  test('a sample counts the states of few jobs, and estimates those of many', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '1h', burst: 1 } })
+    await w.add('ends', { queue: 'few' }, 6)
+    await w.start({ queue: 'few' })
+    await w.complete('ends1', 'ends2')
+    for (const name of ['ends3', 'ends4', 'ends5']) await w.settle(name, { kind: 'discard', error: FAILURE })
+    await w.retry('ends6', 9_000_000)
+    await w.add('many', { limits: ['r:a'] }, 6000)
+    await w.add('runs', { queue: 'few' })
+    await w.start({ queue: 'few' })
+    await w.add('goes', { queue: 'few' }, 2)
+    for (const name of ['goes1', 'goes2']) await w.cancel(name)
+    await w.add('later', { queue: 'few', delayUs: 9_000_000 }, 3)
+    await w.chain('first', 'second', 'third')
+    await w.add('more', { limits: ['r:b'] }, 6000)
+    const ofFew = (counts: readonly QueueCount[]): object[] =>
+      counts.filter(({ queue, state }) => queue === 'few' || state === 'pending').map(({ oldest: _, ...each }) => each)
+    const { counts = [] } = (await w.store.sample(10_000)) ?? {}
+    expect(byName(ofFew(counts))).toEqual(byName(ofFew(await w.store.queueCounts())))
+    expect(ofFew(counts)).toHaveLength(7)
+    const many = counts.find(({ queue, state }) => queue === 'q' && state === 'available')?.jobs ?? 0
+    expect(Math.abs(many / 12_001 - 1)).toBeLessThan(0.1)
   })
 
   test('the backlog of a limit is all that needs its buckets, wherever it waits', async () => {

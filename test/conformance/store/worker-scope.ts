@@ -9,6 +9,7 @@ export function workerScope(backend: StoreBackend): void {
   describe('budgets', () => budgets(backend))
   describe('waiting', () => waiting(backend))
   describe('coming and going', () => registrations(backend))
+  describe('a scope that changes', () => changes(backend))
 }
 
 /** A second worker of the same queue. */
@@ -353,5 +354,116 @@ function registrations(backend: StoreBackend): void {
     expect(await w.store.prune(100)).toBe(0)
     await w.add('b', { limits: ['r:k'] }, 2)
     expect([await w.start(), await w.start({ worker: other })]).toEqual([['b1'], ['b2']])
+  })
+}
+
+function changes(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
+  const POLICIES = {
+    fleet: { rate: 2, per: '1s', scope: 'fleet' },
+    worker: { rate: 2, per: '1s', scope: 'worker' },
+  } as const
+  const number = (started: readonly unknown[]): number => started.length
+
+  test('jobs that wait get the budgets of each worker', async () => {
+    const w = harness()
+    const other = await another(w)
+    await w.define({ r: POLICIES.fleet })
+    await w.add('a', { limits: ['r'] }, 12)
+    expect(await w.start()).toEqual(['a1', 'a2'])
+    expect(await w.start({ worker: other })).toEqual([])
+    await w.define({ r: POLICIES.worker }, 1)
+    expect(await w.start({ worker: other })).toEqual(['a3', 'a4'])
+    w.at(1000)
+    expect([number(await w.start()), number(await w.start({ worker: other }))]).toEqual([2, 2])
+    await w.add('b', { limits: ['r'] }, 2)
+    w.at(2000)
+    expect([number(await w.start()), number(await w.start({ worker: other }))]).toEqual([2, 2])
+    w.at(3000)
+    expect(await w.start({ worker: other })).toEqual(['b1', 'b2'])
+    expect((await w.store.throttled(10)).waiting).toBe(0)
+  })
+
+  test('jobs that wait share one budget again', async () => {
+    const w = harness()
+    const other = await another(w)
+    await w.define({ r: POLICIES.worker })
+    await w.add('a', { limits: ['r'] }, 12)
+    expect(await w.start()).toEqual(['a1', 'a2'])
+    expect(await w.start({ worker: other })).toEqual(['a3', 'a4'])
+    await w.define({ r: POLICIES.fleet }, 1)
+    // The budget that all share is as one that was never used.
+    expect(await w.start()).toEqual(['a5', 'a6'])
+    expect(await w.start({ worker: other })).toEqual([])
+    await w.add('b', { limits: ['r'] }, 2)
+    w.at(1000)
+    expect(await w.start({ worker: other })).toEqual(['a7', 'a8'])
+    expect(await w.start()).toEqual([])
+    w.at(5000)
+    expect([...(await w.start()), ...(await w.start({ worker: other }))]).toEqual(['a9', 'a10'])
+    for (const second of [6, 7]) {
+      w.at(second * 1000)
+      await w.start()
+    }
+    expect(await w.store.countJobs({ states: ['available'] })).toBe(0)
+    for (const seq of ['a1', 'a2', 'a5', 'a6', 'a9', 'a10', 'a11', 'a12', 'b1', 'b2']) await w.complete(seq)
+    for (const seq of ['a3', 'a4', 'a7', 'a8']) await w.settle(seq, undefined, other)
+    for (let minute = 1; minute < 5; minute++) {
+      w.at(minute * 60_000)
+      await w.store.prune(100)
+    }
+    expect(await w.store.inspect('r')).toEqual([])
+  })
+
+  test('and back, with keys, fair keys, a second limit, late jobs and one that runs', async () => {
+    const w = harness()
+    const other = await another(w)
+    await w.define({ r: POLICIES.fleet, all: { rate: 100, per: '1s' } })
+    const add = (name: string, key: string, more: object = {}): Promise<unknown> =>
+      w.add(name, { limits: [`r:${key}`, 'all'], ...more }, 6)
+    await add('x', 'x')
+    await add('y', 'y')
+    await w.add('z', { limits: ['r:x'], fairKey: 'f' }, 2)
+    expect((await w.start()).length).toBe(4)
+    for (const scope of ['worker', 'fleet', 'worker'] as const) {
+      const version =
+        { worker: 1, fleet: 2 }[scope] + (await w.store.limits()).find(({ name }) => name === 'r')!.version
+      await w.define({ r: POLICIES[scope] }, version)
+    }
+    expect((await w.start({ worker: other })).length).toBe(4)
+    w.at(1000)
+    const started = [...(await w.start()), ...(await w.start({ worker: other }))]
+    expect(started.length).toBe(6)
+    w.at(2000)
+    await w.start()
+    await w.start({ worker: other })
+    w.at(3000)
+    await w.start()
+    await w.start({ worker: other })
+    expect((await w.store.throttled(10)).waiting).toBe(0)
+    expect(await w.store.countJobs({ states: ['available'] })).toBe(0)
+  })
+
+  test('a job that is retried comes back to where the others wait', async () => {
+    const w = harness()
+    const other = await another(w)
+    await w.define({ r: POLICIES.fleet })
+    await w.add('a', { limits: ['r'] }, 3)
+    expect(await w.start()).toEqual(['a1', 'a2'])
+    await w.define({ r: POLICIES.worker }, 1)
+    await w.settle('a1', { kind: 'retry', delayUs: 1_000_000, error: FAILURE })
+    await w.complete('a2')
+    expect(await w.start({ worker: other })).toEqual(['a3'])
+    w.at(1000)
+    expect(await w.start({ worker: other })).toEqual(['a1'])
+    await w.settle('a1', undefined, other)
+    await w.settle('a3', undefined, other)
+    w.at(2000)
+    expect([await w.start(), await w.start({ worker: other })]).toEqual([[], []])
+    for (let minute = 1; minute < 5; minute++) {
+      w.at(minute * 60_000)
+      await w.store.prune(100)
+    }
+    expect(await w.store.inspect('r')).toEqual([])
   })
 }

@@ -1,12 +1,14 @@
 -- Decides requests for units: the same mathematics as src/policy, in doubles that stay exact integers.
 -- KEYS[1]: the policies in force, a hash by limit. KEYS[2i], KEYS[2i+1]: the state and the permits of bucket i.
--- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...], aheadUs, withinUs], ...]; the last two are 0 if absent.
+-- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...], aheadUs, withinUs, atUs], ...]; aheadUs and withinUs are 0 if
+-- absent. With atUs, the only request gives back units of one bucket that a start took at that instant.
 -- ARGV[2]: [[limit, key], ...] of the buckets.
 -- ARGV[3]: the latest instant at which the caller still waits, or ''. ARGV[4]: the instant, for tests, or ''.
 -- ARGV[5]: the name of the caller, if it wants to know how many are refused. They stand among the permits, below zero.
 -- ARGV[6]: the windows of calendars around now, as {"day Europe/Paris": [start, ...], ...}, or ''.
 -- Answers: now, then for each request {1, us, i ...} granted as of so long from now, with the buckets that gave a permit; {0, i, us} denied by
 -- bucket i for so long, -1: until a permit returns, with the callers that it refused lately; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
+local sub = string.sub
 local names = cjson.decode(ARGV[2])
 local requests = cjson.decode(ARGV[1])
 local policies, buckets = {}, {}
@@ -17,6 +19,7 @@ local function policy(field)
   if known == nil then
     local stored = redis.call('HGET', KEYS[1], field)
     known = stored and cjson.decode(stored) or false
+    if known then known.prefix = text(known.revision) .. ' ' end
     policies[field] = known
   end
   return known
@@ -27,9 +30,9 @@ local function lasting(ms) return ARGV[4] == '' and ms or max(ms, 60000) end
 
 -- Reads a state; nil: another revision wrote it, the clock went back, or only src/limiter/redis can read it.
 local function decode(stored, bucket)
-  local space = string.find(stored, ' ', 1, true)
-  if not space or tonumber(string.sub(stored, 1, space - 1)) ~= bucket.policy.revision then return nil end
-  local v = cjson.decode(string.sub(stored, space + 1))
+  local prefix = bucket.policy.prefix
+  if sub(stored, 1, #prefix) ~= prefix then return nil end
+  local v = cjson.decode(sub(stored, #prefix + 1))
   local at, i = v[1], 3
   if not at or at > now then return nil end
   local state = {closed = v[2]}
@@ -101,13 +104,19 @@ local function admitted(bucket, at, weight, kept)
   return RULES[rule.kind].grant(rule, afterPenalty(rule, state), open, weight + kept)
 end
 
-local function charge(bucket, weight, at)
+-- Ends what has ended by now.
+local function touch(bucket)
   local found, state = bucket.policy, bucket.state
   if state.allowance and state.allowance.untilUs <= now then state.allowance = nil end
   if state.closed ~= 0 and state.closed <= now then
     if found.rule then state.rule = afterPenalty(found.rule, state) end
     state.closed = 0
   end
+  return found, state
+end
+
+local function charge(bucket, weight, at)
+  local found, state = touch(bucket)
   if found.rule then RULES[found.rule.kind].take(found.rule, state.rule, weight, at) end
   local allowance = state.allowance
   if allowance and at >= allowance.since then allowance.units = max(0, allowance.units - weight) end
@@ -171,6 +180,19 @@ local function ask(request)
   return answer
 end
 
+-- Gives back units that a start took at its instant.
+local function giveBack(i, units, at)
+  local bucket = load(i)
+  if bucket.kind ~= 'known' then return bucket.kind == 'unknown' and {2, i} or {3} end
+  local found, state = touch(bucket)
+  missing = false
+  if found.rule and not RULES[found.rule.kind].back(found.rule, state.rule, units, at) then return {3} end
+  local allowance = state.allowance
+  if allowance and at >= allowance.since then allowance.units = allowance.units + units end
+  bucket.changed = true
+  return {1, 0}
+end
+
 -- How long a bucket differs from a new one, in us.
 local function warm(bucket)
   local found, state = bucket.policy, bucket.state
@@ -192,30 +214,21 @@ local function store(bucket)
     if bucket.stored then redis.call('DEL', key) end
     return
   end
-  local state, out = bucket.state, {}
-  local function put(value) out[#out + 1] = text(value + 0) end
-  put(now)
-  put(state.closed)
-  local allowance = state.allowance
+  local found, state = bucket.policy, bucket.state
+  local allowance, rule = state.allowance, found.rule
+  local out = format('%s[%d,%d', found.prefix, now, state.closed)
   if allowance then
-    put(5)
-    put(allowance.units)
-    put(allowance.untilUs - now)
-    put(allowance.since - now)
+    out = out .. format(',5,%d,%d,%d', allowance.units, allowance.untilUs - now, allowance.since - now)
   end
-  if state.spacing then
-    put(6)
-    put(state.spacing.next - now)
-  end
-  local rule = bucket.policy.rule
-  if rule then for _, value in ipairs(RULES[rule.kind].write(state.rule, now)) do put(value) end end
-  local value = text(bucket.policy.revision) .. ' [' .. table.concat(out, ',') .. ']'
-  redis.call('SET', key, value, 'PX', text(lasting(ceil(left / 1000) + 1)))
+  if state.spacing then out = out .. format(',6,%d', state.spacing.next - now) end
+  if rule then out = out .. ',' .. RULES[rule.kind].write(state.rule, now) end
+  redis.call('SET', key, out .. ']', 'PX', text(lasting(ceil(left / 1000) + 1)))
 end
 
 local answers, stopped = {now}, {}
 for _, request in ipairs(requests) do
-  local answer = stopped[request[1]] or ask(request)
+  local use = request[8] and request[5][1]
+  local answer = use and giveBack(use[1], use[2], request[8]) or stopped[request[1]] or ask(request)
   if answer[1] ~= 1 then stopped[request[1]] = answer end
   answers[#answers + 1] = answer
 end

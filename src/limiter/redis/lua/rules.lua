@@ -10,7 +10,8 @@ if not now then
 end
 if ARGV[3] ~= '' and now > tonumber(ARGV[3]) then return {now, -1} end
 
-local function text(number) return string.format('%.0f', number) end
+local format, concat = string.format, table.concat
+local function text(number) return format('%d', number) end
 
 local function modulo(value, divisor)
   local rest = fmod(value, divisor)
@@ -76,6 +77,25 @@ function rate.take(rule, state, weight, at)
   rate.add(rule, state, weight)
 end
 
+function rate.back(rule, state, weight, at)
+  if at < state.full or at > state.last then return true end
+  if weight * rule.period > EXACT then return false end
+  if rule.burst == 1 and weight == 1 and state.tat - divide(1, rule.period, -state.rem, rule.rate) <= at + 1 then
+    rate.add(rule, state, -1)
+    state.last = min(state.last, state.tat)
+    return true
+  end
+  local full = divide(weight, rule.period, 0, rule.rate)
+  if at < state.last and state.slack <= full then
+    state.tat = state.tat - state.slack
+    state.slack = 0
+    return true
+  end
+  if at < state.last then state.slack = state.slack - full - 1 end
+  rate.add(rule, state, -weight)
+  return true
+end
+
 function rate.cap(rule, state, at)
   local capped = {tat = at, rem = 0, last = at, full = at, slack = INF}
   rate.add(rule, capped, rule.burst - 1)
@@ -91,7 +111,7 @@ end
 
 function rate.write(state, at)
   local slack = state.slack == INF and -1 or state.slack
-  return {1, state.tat - at, state.rem, at - state.last, at - state.full, slack}
+  return format('1,%d,%d,%d,%d,%d', state.tat - at, state.rem, at - state.last, at - state.full, slack)
 end
 
 function rate.cold(rule, state) return state.rem > 0 and state.tat + 2 or state.tat end
@@ -210,6 +230,28 @@ function sliding.take(rule, state, weight, at)
   if fitting > 0 then append(rule, state, fitting, at) end
 end
 
+function sliding.back(rule, state, weight, at)
+  expire(rule, state)
+  if at + rule.period <= now then return true end
+  local paid = min(state.debt, weight)
+  state.debt = state.debt - paid
+  local log, rest = state.log, weight - paid
+  for i = #log - 1, 1, -2 do
+    if rest <= 0 or log[i] < at then break end
+    if log[i] == at or (state.coarse and slot(rule, log[i]) == slot(rule, at)) then
+      local units = min(rest, log[i + 1])
+      log[i + 1] = log[i + 1] - units
+      state.used = state.used - units
+      rest = rest - units
+      if log[i + 1] == 0 then
+        table.remove(log, i + 1)
+        table.remove(log, i)
+      end
+    end
+  end
+  return true
+end
+
 function sliding.read(v, i, at)
   local state = {log = {}, used = 0, debt = v[i + 1], coarse = v[i + 2] == 1}
   local us, log = at, state.log
@@ -223,14 +265,13 @@ function sliding.read(v, i, at)
 end
 
 function sliding.write(state, at)
-  local out, before = {2, state.debt, state.coarse and 1 or 0}, at
+  local out, before = {format('2,%d,%d', state.debt, state.coarse and 1 or 0)}, at
   local log = state.log
   for i = 1, #log, 2 do
-    out[#out + 1] = log[i] - before
-    out[#out + 1] = log[i + 1]
+    out[#out + 1] = format('%d,%d', log[i] - before, log[i + 1])
     before = log[i]
   end
-  return out
+  return concat(out, ',')
 end
 
 function sliding.cold(rule, state)
@@ -310,13 +351,27 @@ function fixed.take(rule, state, weight, at)
   else state.next = state.next + weight end
 end
 
+function fixed.back(rule, state, weight, at)
+  local n = number(rule, at)
+  local from = start(rule, n)
+  local apart = state.next > 0 and from > state.start and n - number(rule, state.start)
+  if missing then return false end
+  if apart then
+    if apart == 1 then state.next = max(0, state.next - weight) end
+  elseif from == state.start then
+    local beyond = min(weight, state.beyond)
+    state.beyond = state.beyond - beyond
+    state.used = max(0, state.used - weight + beyond)
+  end
+  return true
+end
+
 function fixed.read(v, i) return {start = v[i + 1], used = v[i + 2], beyond = v[i + 3] or 0, next = v[i + 4] or 0} end
 
 function fixed.write(state)
-  local out = {3, state.start, state.used}
-  if state.next > 0 then out[4], out[5] = state.beyond, state.next
-  elseif state.beyond ~= 0 then out[4] = state.beyond end
-  return out
+  local out = format('3,%d,%d', state.start, state.used)
+  if state.next > 0 then return out .. format(',%d,%d', state.beyond, state.next) end
+  return state.beyond == 0 and out or out .. format(',%d', state.beyond)
 end
 
 function fixed.cold(rule, state)
@@ -334,9 +389,14 @@ function spacing.grant(_, state, at) return max(at, state.next) end
 
 function spacing.take(rule, state, _, at) state.next = min(max(state.next, at) + rule.every, LATEST) end
 
+function spacing.back(rule, state, _, at)
+  if at == state.next - rule.every then state.next = at end
+  return true
+end
+
 function spacing.read(v, i, at) return {next = at + v[i + 1]} end
 
-function spacing.write(state, at) return {4, state.next - at} end
+function spacing.write(state, at) return format('4,%d', state.next - at) end
 
 function spacing.cold(_, state) return state.next end
 

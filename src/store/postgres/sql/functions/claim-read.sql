@@ -291,6 +291,8 @@ BEGIN
     reach.lanes, v_deep, (p ->> 'slots')::int, v_heads, (p ->> 'openHeads')::int, v_deep_heads
   );
   v_now := sluice.now_us();
+  -- The server prepares each query that stands here, also one that it does not run. So the queries
+  -- that few claims need stand in STABLE functions, which read by this statement's snapshot.
   SELECT json_build_object(
     'now', v_now, 'wall', sluice.wall_us(), 'dueUntil', v_due_at,
     'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
@@ -311,53 +313,12 @@ BEGIN
     'knownHeads',
     CASE
       WHEN v_expects_unlisted
-        THEN (
-          SELECT json_agg(
-            json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)
-          )
-          FROM unnest(found.r_ids, found.r_jobs, found.r_depths) l(id, jobs, depth),
-            LATERAL sluice.known_heads(l.jobs, v_tasks, v_skip, l.depth) h
-        )
+        THEN sluice.read_known_heads(found.r_ids, found.r_jobs, found.r_depths, v_tasks, v_skip)
     END,
-    -- Behind the jobs of the last late scan. Two ranges instead of an OR, since an OR would use
-    -- only the lane of the index.
     'behind',
     CASE
       WHEN found.r_scanned
-        THEN (
-          SELECT json_agg(
-            json_build_array(
-              l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.unlisted
-            )
-          )
-          FROM sluice.lanes l,
-            LATERAL (
-              SELECT (l.sieve::json ->> {{scan_cursor.level}})::bigint AS level,
-                (l.sieve::json ->> {{scan_cursor.seq}})::bigint AS seq,
-                greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END) AS count
-            ) c,
-            LATERAL (
-              (
-                SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
-                  coalesce(j.asked, j.priority) AS given,
-                  CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
-                FROM sluice.jobs j
-                WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
-                  AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip)
-                ORDER BY j.priority DESC, j.seq LIMIT c.count
-              )
-              UNION ALL (
-                SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
-                  coalesce(j.asked, j.priority) AS given,
-                  CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
-                FROM sluice.jobs j
-                WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
-                  AND j.priority < c.level AND j.seq <> ALL (v_skip)
-                ORDER BY j.priority DESC, j.seq LIMIT c.count
-              )
-            ) h
-          WHERE l.id = ANY (reach.lanes) AND l.sieve IS NOT NULL
-        )
+        THEN sluice.read_behind(reach.lanes, v_deep, v_heads, v_deep_heads, v_tasks, v_skip)
     END,
     'line',
     (
@@ -384,55 +345,18 @@ BEGIN
     'knownLine',
     CASE
       WHEN v_expects_unlisted
-        THEN (
-          SELECT json_agg(
-            json_build_array(
-              q.value ->> {{unlimited.queue}}, h.seq, h.priority, h.weights, h.attempt,
-              h.since, h.given
-            )
-          )
-          FROM json_array_elements(p -> 'line_of') q,
-            LATERAL sluice.known_heads(
-              q.value ->> {{unlimited.lane}}, v_tasks, v_skip,
-              (q.value ->> {{unlimited.slots}})::int
-            ) h
-          WHERE NOT v_chosen.r_striped
-            OR sluice.lane_queue(
-              q.value ->> {{unlimited.queue}}, q.value ->> {{unlimited.lane}}
-            ) = ANY (v_queues)
+        THEN sluice.read_known_line(
+          p -> 'line_of', CASE WHEN v_chosen.r_striped THEN v_queues END, v_tasks, v_skip
         )
     END,
     'workers',
-    CASE
-      WHEN v_expects_unlisted
-        THEN (
-          SELECT json_agg(json_build_array(w.queues, w.tasks)) FROM sluice.workers w
-          WHERE w.alive_until > v_now AND w.id <> v_worker
-        )
-    END,
+    CASE WHEN v_expects_unlisted THEN sluice.read_other_workers(v_worker, v_now) END,
     'holds',
-    (
-      SELECT json_agg(json_build_array(b.limit_name, b.key, b.state))
-      FROM json_array_elements(p -> 'holds') h
-      JOIN sluice.buckets b
-        ON b.limit_name = h ->> {{use.limit}} AND b.key = h ->> {{use.key}}
-          AND b.worker = (h ->> {{use.worker}})::bigint
-    ),
-    -- Lanes that wait for another bucket and need one that drops: of the claiming queues, and
-    -- whether there are others.
+    CASE WHEN json_array_length(p -> 'holds') > 0 THEN sluice.read_holds(p -> 'holds') END,
     'watched',
     CASE
       WHEN EXISTS (SELECT 1 FROM sluice.drop_watch)
-        THEN (
-          SELECT json_agg(json_build_array(d.bucket, d.need, d.lane, d.queue = ANY (v_all)))
-          FROM unnest(reach.buckets) b,
-            LATERAL (
-              SELECT w.bucket, w.need, w.lane, l.queue FROM sluice.drop_watch w
-              JOIN sluice.lanes l ON l.id = w.lane
-              WHERE w.bucket = b AND l.state = {{lane.waiting}} AND l.bucket <> b
-              ORDER BY w.need DESC, w.lane LIMIT (p ->> 'watched')::int
-            ) d
-        )
+        THEN sluice.read_watched(reach.buckets, v_all, (p ->> 'watched')::int)
     END,
     'arrived', sluice.has_arrived(v_queues),
     'live',
@@ -442,13 +366,7 @@ BEGIN
         AND NOT EXISTS (SELECT 1 FROM sluice.queues h WHERE h.name = q AND h.paused)
     ),
     'apart',
-    CASE
-      WHEN v_apart
-        THEN (
-          SELECT json_agg(sluice.own_queue(q, w.id)) FROM sluice.workers w, unnest(w.queues) q
-          WHERE w.alive_until > v_now AND w.id <> v_worker
-        )
-    END,
+    CASE WHEN v_apart THEN sluice.read_apart(v_worker, v_now) END,
     'fire', sluice.claim_fire(ARRAY(SELECT json_array_elements_text(p -> 'unreadable'))),
     'unresolved', sluice.claim_unresolved(v_unstriped),
     'stripes',

@@ -1,0 +1,17 @@
+import { laterStartUs } from '../rules/fixed-window.ts'
+import { slackOf, slackUs } from './backend.ts'
+import { guardsOf, type LimitPolicy } from './limit.ts'
+
+/**
+ * How long after the instant of its payment a start may begin at its handler: for as long as the guard lengthens its
+ * period, or until the guard of its fixed window begins. Infinity: the policy has no rule over time.
+ * @param atUs the instant from which the start counts, on the backend's clock
+ */
+export function latenessOf(policy: LimitPolicy, atUs: number): number {
+  const { rule, spacing } = policy
+  if (rule === null) return Infinity
+  if (rule.kind !== 'fixed') return Math.max(slackOf(policy), guardsOf(policy).ruleUs)
+  const leftUs = laterStartUs(rule.window, atUs, 1) - atUs
+  const windowUs = Math.max(leftUs - rule.guardUs, Math.min(rule.guardUs, leftUs))
+  return Math.min(windowUs, spacing ? slackUs(spacing.everyUs) : Infinity)
+}
