@@ -26,6 +26,9 @@ export class PostgresProxy {
   losesAnswerTo: ((sent: string, answered: string) => boolean) | null = null
   /** New connections are taken and never answered. */
   swallows: boolean = false
+  /** Holds what the server answers to such a request, until `release`. */
+  holdsAnswerTo: ((sent: string) => boolean) | null = null
+  #held: (() => void)[] = []
   readonly #server: Server
   readonly #target: URL
 
@@ -55,6 +58,12 @@ export class PostgresProxy {
     const silenced = [...this.links].filter(which)
     for (const link of silenced) link.dead = true
     return silenced.length
+  }
+
+  /** Passes on the answers that were held, and holds none from now on. */
+  release(): void {
+    this.holdsAnswerTo = null
+    for (const pass of this.#held.splice(0)) pass()
   }
 
   close(): void {
@@ -91,7 +100,8 @@ export class PostgresProxy {
         return link.cut()
       }
       if (link.losesAnswerTo?.(sent)) return link.cut()
-      this.#pass(link, client, data)
+      if (this.holdsAnswerTo?.(sent)) this.#held.push(() => this.#pass(link, client, data))
+      else this.#pass(link, client, data)
     })
     const gone = (): void => {
       this.links.delete(link)

@@ -45,10 +45,13 @@ test.each(await everyStore('kills inside transactions'))(
     expect(results).toEqual(doors.flatMap(() => inputs.map(({ n }) => n)))
     const keys = readFileSync(witness, 'utf8').trim().split('\n')
     expect(new Set(keys).size).toBe(FLOWS * STEPS_OF_ALL)
-    expect(keys.length - new Set(keys).size).toBeLessThanOrEqual(kills * SLOTS)
+    // On PostgreSQL the runs that fill the slots begin beside the writing of the ends before them.
+    const open = store.name === 'sqlite' ? SLOTS : 2 * SLOTS
+    expect(keys.length - new Set(keys).size).toBeLessThanOrEqual(kills * open)
     // On PostgreSQL the ends of jobs are applied to their flows a moment later.
-    const open = async () => (await engine.flows.list({ limit: 1000 })).filter(({ state }) => state !== 'completed')
-    await expect.poll(open).toEqual([])
+    const unfinished = async () =>
+      (await engine.flows.list({ limit: 1000 })).filter(({ state }) => state !== 'completed')
+    await expect.poll(unfinished).toEqual([])
     // Else the kills met no work.
     expect(kills).toBeGreaterThan(KILLS / 3)
   },

@@ -43,6 +43,7 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
   // The slot is free in the transaction that settles the job, so the claim that fills it shares its commit.
   slots.finished(job.queue, mayStartOthers(job, outcome))
   const settled = await settling
+  slots.written(job.queue)
   budgets?.ended(job)
   reporter.left(job, settled !== null)
   giveBack?.()

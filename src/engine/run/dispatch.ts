@@ -11,13 +11,7 @@ import { attempt, type AttemptContext } from './attempt.ts'
 import type { Loan } from './loan.ts'
 import { type BucketName, Hold, type Starter } from './hold.ts'
 import type { Slots } from './settle.ts'
-
-/** One queue that this process serves. */
-export interface ServedQueue {
-  readonly queue: string
-  /** Jobs of it that run at once in this process. */
-  readonly concurrency: number
-}
+import { type ServedQueue, SlotCounts } from './slots.ts'
 
 /** The options of a dispatcher, and the parts that its attempts share. */
 export interface DispatcherOptions extends Omit<AttemptContext, 'slots'> {
@@ -48,7 +42,7 @@ export class Dispatcher implements Slots {
   readonly #attempts: AttemptContext
   /** It takes no job of a task that is not listed here. */
   readonly #tasks: readonly string[]
-  readonly #active = new Map<string, number>()
+  readonly #slots: SlotCounts
   #claiming: Promise<void> | null = null
   /** True while `#claiming` gives back the jobs of a lost claim, and claims nothing. */
   #isChecking = false
@@ -81,7 +75,7 @@ export class Dispatcher implements Slots {
     }
     this.#hold = new Hold({ ...options, starter })
     this.#tasks = [...options.tasks.keys()]
-    for (const { queue } of options.queues) this.#active.set(queue, 0)
+    this.#slots = new SlotCounts(options.queues)
   }
 
   /** Begins to claim. */
@@ -93,18 +87,18 @@ export class Dispatcher implements Slots {
   #heed(reason: WakeupReason): void {
     if (reason === 'work') this.#fill()
     // Otherwise the commit's own wakeup makes it claim.
-    else if (reason === 'storing' && !this.#claiming && !this.#inDoubt && this.#hasRoom()) this.#fill()
+    else if (reason === 'storing' && !this.#claiming && !this.#inDoubt && this.#slots.hasRoom) this.#fill()
     else if (reason === 'schedule') this.#claimDue()
     // A process that serves no queue has no use for permits.
     else if (reason === 'permits' && this.#options.queues.length > 0) this.#fill()
     // With a free slot, the job's own wakeup makes the dispatcher learn the due time.
-    else if (reason === 'delayed' && !this.#hasRoom()) this.#claimDue()
+    else if (reason === 'delayed' && !this.#slots.hasRoom) this.#claimDue()
   }
 
   /** A job may start that could not before: claims if a slot is free. */
   #fill(): void {
     if (this.#stopped || this.#rest) return
-    if (!this.#hasRoom()) this.#claimDueSoon()
+    if (!this.#slots.hasRoom) this.#claimDueSoon()
     // A second claim beside the first would count the same slots.
     else if (this.#claiming) this.#again ??= 'fill'
     else this.#claim()
@@ -127,26 +121,31 @@ export class Dispatcher implements Slots {
 
   /** Keeps the slot of a job that has ended and could not be settled, until it is settled. */
   hold(queue: string): void {
-    this.#active.set(queue, (this.#active.get(queue) ?? 0) + 1)
+    this.#slots.retaken(queue)
   }
 
   /** New work may come due by itself. With no free slot the check is delayed. */
   #claimDueSoon(): void {
     this.#full ??= this.#options.clock.setTimer(() => {
       this.#full = null
-      if (!this.#hasRoom()) this.#claimDue()
+      if (!this.#slots.hasRoom) this.#claimDue()
     }, FULL_DELAY_MS)
     this.#full.unref?.()
   }
 
   /** Frees the slot of a job that has ended. */
   finished(queue: string, mayStartOthers = true): void {
-    const active = this.#active.get(queue) ?? 1
-    this.#active.set(queue, active - 1)
-    const served = this.#options.queues.find((each) => each.queue === queue)
     // With a free slot, the last claim found no job for it. A running claim may not have requested this slot.
-    const isNews = this.#claiming !== null || !served || active >= served.concurrency
+    const isNews = this.#claiming !== null || this.#slots.free(queue) === 0
+    this.#slots.ended(queue)
     if (isNews || (mayStartOthers && !this.#options.store.notifiesOwnWrites)) this.#fill()
+  }
+
+  /** The end of a run was written. Its slot may have been taken until now. */
+  written(queue: string): void {
+    const wasFull = this.#slots.free(queue) === 0
+    this.#slots.written(queue)
+    if (wasFull && this.#slots.free(queue) > 0) this.#fill()
   }
 
   /** Stops claiming. Gives back, with their units, the jobs of a running claim and those that have not begun. */
@@ -211,7 +210,7 @@ export class Dispatcher implements Slots {
       return isFinal(error) ? this.#end() : this.#restAWhile()
     }
     for (const job of claim.jobs) {
-      this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
+      this.#slots.claimed(job.queue)
       held.add(job)
     }
     loan?.settle(claim)
@@ -220,7 +219,7 @@ export class Dispatcher implements Slots {
     if (claim.wakesOthers) wakeup.notify('others')
     this.#recallAfter(claim)
     for (const job of this.#hold.add(claim.jobs, claim.nowUs)) void attempt(this.#attempts, job)
-    const wakeUs = this.#hasRoom() ? claim.nextWakeUs : claim.nextFireUs
+    const wakeUs = this.#slots.hasRoom ? claim.nextWakeUs : claim.nextFireUs
     if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
     else this.#wake?.cancel()
   }
@@ -284,7 +283,7 @@ export class Dispatcher implements Slots {
       trouble.report('warn', error, {}, 'claimed jobs could not be given back; their leases will end')
     }
     for (const job of jobs) {
-      this.#active.set(job.queue, (this.#active.get(job.queue) ?? 1) - 1)
+      this.#slots.givenBack(job.queue)
       held.remove(job)
       this.#options.budgets?.giveBack(job)
       const end = cancelled.find(({ seq }) => seq === job.seq)
@@ -329,11 +328,11 @@ export class Dispatcher implements Slots {
       ...(aheadUs > 0 && { aheadUs }),
       ...(!this.#hold.isEmpty && { holds: this.#hold.buckets() }),
       // A claim that can start nothing must not borrow paid starts: a remote worker may wait for them.
-      ...(loan && queues.length > 0 && this.#hasRoom() && { elsewhere: loan.terms() }),
+      ...(loan && queues.length > 0 && this.#slots.hasRoom && { elsewhere: loan.terms() }),
       tasks: this.#tasks,
-      queues: queues.map(({ queue, concurrency }) => ({
+      queues: queues.map(({ queue }) => ({
         queue,
-        slots: this.#stopped ? 0 : Math.max(0, concurrency - (this.#active.get(queue) ?? 0)),
+        slots: this.#stopped ? 0 : this.#slots.free(queue),
         ahead: aheadUs > 0 ? this.#aheadOf(queue) : 0,
       })),
     }
@@ -343,12 +342,6 @@ export class Dispatcher implements Slots {
   #aheadOf(queue: string): number {
     const concurrency = this.#options.queues.find((each) => each.queue === queue)?.concurrency ?? 0
     return Math.max(0, Math.floor(concurrency / 2) - this.#hold.count(queue))
-  }
-
-  #hasRoom(): boolean {
-    const { queues } = this.#options
-    // A process without queues promotes and fires for the others.
-    return queues.length === 0 || queues.some(({ queue, concurrency }) => (this.#active.get(queue) ?? 0) < concurrency)
   }
 
   #restAWhile(): void {

@@ -95,6 +95,8 @@ export interface Slots {
   finished(queue: string, mayStartOthers?: boolean): void
   /** A run of this queue could not be settled yet. It takes its slot again. */
   hold(queue: string): void
+  /** The end of a run of this queue was written or abandoned. */
+  written(queue: string): void
   /** Takes out the held starts of a bucket that is about to close. The answer gives them back. */
   recall(limit: string, key: string): () => void
 }

@@ -9,7 +9,7 @@ import type { Events } from '../events/events.ts'
 import type { Instrumentation } from '../events/instrumentation.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { Budgets } from './budgets.ts'
-import { Dispatcher, type ServedQueue } from './dispatch.ts'
+import { Dispatcher } from './dispatch.ts'
 import { Feedback } from './feedback.ts'
 import { HeldRuns } from './held-runs.ts'
 import type { BucketName, Changing } from './hold.ts'
@@ -21,6 +21,7 @@ import { Maintenance } from './maintenance.ts'
 import type { OutcomeContext } from './settle.ts'
 import { SeriesWriter } from './series-writer.ts'
 import type { Reporter } from './report.ts'
+import type { ServedQueue } from './slots.ts'
 
 /** The parts of a worker. */
 export interface WorkerOptions {
