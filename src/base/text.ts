@@ -15,8 +15,17 @@ export function storableText(text: string): string {
   return isStorable(text) ? text : text.replaceAll(NOT_KEPT, REPLACEMENT)
 }
 
+/** The longest name of anything, unless its own rule says less. */
+export const LONGEST_NAME = 255
+const TASK_NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
+
+/** Whether a value is the name of a task, a workflow, a machine or a graph: lower case words with dots. */
+export function isTaskName(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= LONGEST_NAME && TASK_NAME.test(value)
+}
+
 /** Whether a value is a valid name: a storable string of 1 to `longest` characters. */
-export function isName(value: unknown, longest: number): value is string {
+export function isName(value: unknown, longest: number = LONGEST_NAME): value is string {
   return typeof value === 'string' && value.length > 0 && value.length <= longest && isStorable(value)
 }
 

@@ -206,5 +206,5 @@ async function refusing<R>(work: () => Promise<R>): Promise<R> {
 function reservationOf(job: BudgetedJob): string {
   const { prefix } = job as { readonly prefix?: string }
   const name = `bullmq:${prefix ?? ''}:${job.queueName}:${job.id ?? ''}`
-  return isName(name, 255) ? name : `bullmq:${createHash('sha256').update(JSON.stringify(name)).digest('hex')}`
+  return isName(name) ? name : `bullmq:${createHash('sha256').update(JSON.stringify(name)).digest('hex')}`
 }

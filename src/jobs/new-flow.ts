@@ -1,5 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
-import { isName } from '../base/text.ts'
+import { isName, LONGEST_NAME } from '../base/text.ts'
 import type { Callback, PlainFlowKind } from './flow.ts'
 import type { NewJob } from './job.ts'
 
@@ -9,7 +9,6 @@ export const MAX_NODES = 10_000
 export const MAX_EDGES = 50_000
 /** Steps of a chain at most: each is handed the results of all before it. */
 export const MAX_STEPS = 1_000
-const LONGEST_NAME = 255
 
 /** A job of a flow, which is enqueued when its time comes. */
 export interface FlowJob {
@@ -72,7 +71,7 @@ export function checkFlow({ kind, name, nodes, callbacks }: NewFlow): void {
 
 /** Checks the name of a flow; null: it has none. @throws {SluiceError} `flow.invalid` */
 export function checkFlowName(kind: string, name: unknown): void {
-  if (name !== null && !isName(name, LONGEST_NAME))
+  if (name !== null && !isName(name))
     throw invalid(
       kind,
       `its name is invalid. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,

@@ -1,7 +1,7 @@
 /** Workflow flows: flows whose jobs go from step to step, and the records of their steps. */
 import { SluiceError } from '../base/errors.ts'
 import { show } from '../base/options.ts'
-import { isName } from '../base/text.ts'
+import { isName, LONGEST_NAME } from '../base/text.ts'
 import type { FlowOwner, WorkflowKind } from './flow.ts'
 import type { JobError } from './job-error.ts'
 import type { NewJob } from './job.ts'
@@ -17,24 +17,17 @@ export const MAX_FLOW_STEPS = 10_000
 export const MAX_FLOW_BYTES: number = 16 * 1_048_576
 /** Unread signals of a flow at most. */
 export const MAX_UNREAD_SIGNALS = 10_000
-/** The longest text by which a caller names something of a flow: its key, a signal and its `once`, a step with its number. */
-export const LONGEST_FLOW_NAME = 255
 /** Levels of child flows at most. */
 export const MAX_FLOW_DEPTH = 100
 /** The newest steps that a machine keeps of its history. */
 export const MACHINE_HISTORY = 1_000
 
-/** Whether a text can name something of a flow: every store keeps it. */
-export function isFlowName(value: unknown): value is string {
-  return isName(value, LONGEST_FLOW_NAME)
-}
-
 /** Checks a text by which a caller names something of a flow. @throws {SluiceError} `option.invalid` */
 export function checkFlowName(value: unknown, what: string): string {
-  if (isFlowName(value)) return value
+  if (isName(value)) return value
   throw new SluiceError(
     'option.invalid',
-    `${what} is invalid: ${show(value)}. Expected a text of 1 to ${LONGEST_FLOW_NAME} characters.`,
+    `${what} is invalid: ${show(value)}. Expected a text of 1 to ${LONGEST_NAME} characters.`,
   )
 }
 

@@ -4,8 +4,9 @@ import { SluiceError } from '../../base/errors.ts'
 import { isJobId } from '../../base/ids.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
-import { isStorable } from '../../base/text.ts'
+import { isStorable, LONGEST_NAME } from '../../base/text.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
+import { Priority } from '../../http/priority.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import { firstDueUs } from '../../jobs/recurrence.ts'
@@ -14,7 +15,7 @@ import { newBucket } from '../../policy/limits/bucket.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 
 const Text = z.string().max(4096).refine(isStorable, 'has a character that no store keeps')
-const Name = Text.min(1).max(255)
+const Name = Text.min(1).max(LONGEST_NAME)
 const Task = Name
 const Count = z.int().min(1).max(1_000_000_000)
 const Time = z.iso.datetime({ offset: true }).nullable().default(null)
@@ -26,7 +27,7 @@ const Uses = z
 const JobFields = {
   task: Task,
   queue: Text.default('default'),
-  priority: z.int().min(-100).max(100).default(0),
+  priority: Priority.default(0),
   input: z.unknown(),
   uses: Uses,
   maxAttempts: Count.default(3),

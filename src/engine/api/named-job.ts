@@ -31,7 +31,6 @@ export interface NamedJob {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-const LONGEST_NAME = 255
 const LONGEST_KEY = 4096
 const PLAIN = definitionOf(task('plain', input<unknown>(), { run: () => undefined }))
 
@@ -47,7 +46,7 @@ export async function prepareNamed(
   { task: name, input: given, attempts, limits, weight, uses: configured, ...rest }: NamedJob,
 ): Promise<NewJob> {
   const listed = configured ? undefined : tasks.get(name)
-  if (!isName(name, LONGEST_NAME))
+  if (!isName(name))
     throw new SluiceError('task.name.invalid', `The name of the task is invalid: ${show(name)}. Expected a text.`)
   if (listed?.enter)
     throw new SluiceError('option.invalid', `The task ${show(name)} is a workflow. Start a flow of it instead.`)

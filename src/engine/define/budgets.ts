@@ -32,7 +32,6 @@ export interface BudgetSettings {
 }
 
 const NAMES = ['backend', 'namespace', 'failMode']
-const LONGEST_NAME = 255
 
 /** Checks the option. @throws {SluiceError} `option.invalid`, `limiter.url.invalid` */
 export function budgetsOf(budgets: unknown): ReadonlyMap<string, BudgetSettings> {
@@ -44,7 +43,7 @@ export function budgetsOf(budgets: unknown): ReadonlyMap<string, BudgetSettings>
     )
   return new Map(
     Object.entries(budgets as Readonly<Record<string, unknown>>).map(([name, value]) => {
-      if (isName(name, LONGEST_NAME)) return [name, budgetOf(value, `budgets.${name} of new Sluice`)]
+      if (isName(name)) return [name, budgetOf(value, `budgets.${name} of new Sluice`)]
       throw new SluiceError('option.invalid', `A name in budgets of new Sluice is invalid: ${show(name)}.`)
     }),
   )
@@ -59,7 +58,7 @@ function budgetOf(value: unknown, what: string): BudgetSettings {
   if (typeof backend === 'string') {
     if (!isAddress(backend)) refuseAddress(backend)
   } else checkBackend(backend)
-  if (typeof namespace !== 'string' || !isName(namespace, LONGEST_NAME))
+  if (typeof namespace !== 'string' || !isName(namespace))
     throw new SluiceError(
       'option.invalid',
       `namespace of ${what} is invalid: ${show(namespace)}. Expected 1 to 255 characters, without NUL and half surrogate pairs.`,

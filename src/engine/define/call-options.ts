@@ -1,6 +1,7 @@
 import { durationMs } from '../../base/duration.ts'
 import { type ErrorCode, SluiceError } from '../../base/errors.ts'
 import { checkOptions, quote, show } from '../../base/options.ts'
+import { checkPriority } from '../../base/priority.ts'
 import { type RetryPolicy, retryPolicy } from '../../jobs/retry-policy.ts'
 import { checkUnits } from '../../policy/limits/define.ts'
 import type { EnqueueOptions, OptionsOf, TaskDefinition } from './task.ts'
@@ -36,15 +37,6 @@ const OPTIONS = [
 
 /** Of a call in a flow: its job is stored with the flow, and the flow itself calls it once. */
 export const CALL_OPTIONS: readonly string[] = OPTIONS.filter((name) => name !== 'unique' && name !== 'tx')
-
-/** Checks a priority. @throws {SluiceError} `priority.invalid` */
-export function checkPriority(priority: unknown, what: string): number {
-  if (typeof priority === 'number' && Number.isInteger(priority) && priority >= -100 && priority <= 100) return priority
-  throw new SluiceError(
-    'priority.invalid',
-    `The priority of ${what} is invalid: ${show(priority)}. Expected a whole number from -100 to 100; higher starts first.`,
-  )
-}
 
 /** Checks the options of a call. @throws {SluiceError} `option.invalid`, `priority.invalid`, `delay.invalid` */
 export function checkCall(options: EnqueueOptions<never>, task: string): void {

@@ -3,7 +3,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { show } from '../../base/options.ts'
 import { checkInstant } from '../../base/instant.ts'
-import { isName } from '../../base/text.ts'
+import { isName, LONGEST_NAME } from '../../base/text.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { duesWithin, recurrenceOf } from '../../jobs/recurrence.ts'
 import type { NewSchedule, OnMissed, Overlap } from '../../jobs/schedule.ts'
@@ -73,7 +73,6 @@ const OF_JOB: ReadonlySet<string> = new Set([
   'meta',
   'tags',
 ])
-const LONGEST_NAME = 255
 const HOUR_US = 3_600_000_000
 const CALENDAR_US = { hour: HOUR_US, day: 24 * HOUR_US, week: 168 * HOUR_US, month: 720 * HOUR_US } as const
 
@@ -106,7 +105,7 @@ export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>
  */
 export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSchedule {
   const { name = job.task, immediately = false, until, maxRuns, overlap = 'skip', onMissed = 'skip' } = options
-  if (!isName(name, LONGEST_NAME))
+  if (!isName(name))
     throw invalid(
       `schedule of ${job.task}`,
       `the name is invalid. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,

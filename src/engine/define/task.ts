@@ -3,6 +3,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import type { Kept } from '../../base/json-value.ts'
 import type { Logger } from '../../base/logger.ts'
+import { isTaskName } from '../../base/text.ts'
 import type { FlowPlace } from '../../jobs/flow.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { RetryOptions, RetryPolicy } from '../../jobs/retry-policy.ts'
@@ -222,7 +223,6 @@ interface Bound {
 }
 
 const BOUND = new WeakMap<AnyTask, Bound>()
-const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
 const OPTIONS = [
   'limits',
   'fairKey',
@@ -320,7 +320,7 @@ function theOne(name: string, engines: ReadonlySet<TaskEngine>): TaskEngine {
 }
 
 function define<O, R>(name: string, schema: Schema<never, unknown> | null, options: TaskOptions<O, R>): TaskDefinition {
-  if (typeof name !== 'string' || name.length > 255 || !NAME.test(name))
+  if (!isTaskName(name))
     throw new SluiceError(
       'task.name.invalid',
       `The task name is invalid: ${describe(name)}. Expected lower case words with dots between them, such as tenant.sync.`,

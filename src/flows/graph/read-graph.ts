@@ -1,6 +1,7 @@
 import { SluiceError } from '../../base/errors.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
 import { ownNames } from '../../base/options.ts'
+import { isTaskName } from '../../base/text.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { limit as defineLimit, type Limit, useOf } from '../../policy/limits/define.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
@@ -13,7 +14,6 @@ import { readRefs, readStep, type StepReading } from './read-step.ts'
 import { type InputShape, leadsInto, readShape } from './input-shape.ts'
 
 const FIELDS = ['name', 'input', 'key', 'hold', 'on_failure', 'timeout', 'queue', 'limits', 'steps', 'output']
-const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
 const STEP_NAME = /^[A-Za-z][A-Za-z0-9_-]*$/
 /** The names that a step sees beside other steps. */
 const RESERVED = ['input', 'item', 'index', 'flow']
@@ -76,7 +76,7 @@ export function readGraph(definition: unknown, around: GraphSurroundings = {}): 
 }
 
 function readName(faults: Faults, name: unknown): string {
-  if (typeof name === 'string' && name.length <= 255 && NAME.test(name)) return name
+  if (isTaskName(name)) return name
   faults.add(
     'name',
     'graph.name.invalid',

@@ -108,7 +108,7 @@ function readAction(
     return { code: true }
   }
   if (kind === 'sleep') return { sleep: readSleep(reading, value, seen, `${path}.sleep`) }
-  if (!isName(value, 255)) {
+  if (!isName(value)) {
     faults.expected(`${path}.${kind}`, value, `the name of a ${kind}`)
     return {}
   }

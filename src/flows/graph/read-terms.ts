@@ -1,4 +1,5 @@
 import { durationMs, type Duration } from '../../base/duration.ts'
+import { checkPriority } from '../../base/priority.ts'
 import { retryPolicy, type RetryOptions } from '../../jobs/retry-policy.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
 import { isName } from '../../base/text.ts'
@@ -26,12 +27,7 @@ export function readTerms(reading: Reading, fields: Fields, path: string): Terms
   const { faults } = reading
   const { limits, retry, timeout, priority, queue } = fields
   const uses = limits === undefined ? [] : readLimits(reading, limits, `${path}.limits`)
-  if (priority !== undefined && !(Number.isInteger(priority) && Math.abs(priority as number) <= 100))
-    faults.add(
-      `${path}.priority`,
-      'priority.invalid',
-      `${path}.priority is invalid: ${JSON.stringify(priority)}. Expected a whole number from -100 to 100.`,
-    )
+  if (priority !== undefined) faults.caught(`${path}.priority`, () => checkPriority(priority as number, path))
   const policy = retry === undefined ? undefined : readRetry(faults, retry, `${path}.retry`)
   const timeoutMs = timeout === undefined ? undefined : readDuration(faults, timeout, `${path}.timeout`)
   const named = queue === undefined ? undefined : faults.caught(`${path}.queue`, () => checkQueue(queue as string))
@@ -56,7 +52,7 @@ function readLimit(reading: Reading, value: unknown, path: string): LimitForm | 
   const fields = faults.fields(value, ['limit', 'by', 'key', 'weight'], path)
   if (!fields) return null
   const { limit, by, key, weight } = fields
-  if (!isName(limit, 255)) {
+  if (!isName(limit)) {
     faults.expected(`${path}.limit`, limit, 'the name of a limit')
     return null
   }

@@ -1,5 +1,6 @@
+import { checkPriority } from '../../base/priority.ts'
 import type { FlowEngine } from '../../engine/define/flow-entry.ts'
-import { checkPriority, checkQueue } from '../../engine/define/call-options.ts'
+import { checkQueue } from '../../engine/define/call-options.ts'
 import type { RetryPolicy } from '../../jobs/retry-policy.ts'
 import type { Arrival } from '../../jobs/workflow.ts'
 import type { UseSpec } from '../../policy/limits/define.ts'

@@ -2,7 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { ownNames, quote, show } from '../../base/options.ts'
-import { isName } from '../../base/text.ts'
+import { isName, isTaskName } from '../../base/text.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
 import type { WorkflowDefinition } from '../../engine/define/workflow.ts'
 import type { RetryPolicy } from '../../jobs/retry-policy.ts'
@@ -11,11 +11,9 @@ import { DEADLINE_STEP } from '../../jobs/workflow.ts'
 import { endFlow } from './deadline.ts'
 import { againLater } from './store-trouble.ts'
 
-const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
-
 /** Checks the name of a workflow. @throws {SluiceError} `task.name.invalid` */
 export function checkName(name: unknown): void {
-  if (typeof name === 'string' && name.length <= 255 && NAME.test(name)) return
+  if (isTaskName(name)) return
   throw new SluiceError(
     'task.name.invalid',
     `The name of a workflow is invalid: ${quote(name)}. Expected lower case words with dots between them, such as order.refund.`,

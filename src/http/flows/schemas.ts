@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import { didYouMean } from '../../base/nearest.ts'
-import { isFlowName, LONGEST_FLOW_NAME as LONGEST } from '../../jobs/workflow.ts'
+import { isName, LONGEST_NAME as LONGEST } from '../../base/text.ts'
 import { Delay, JobParams } from '../ojs/schemas.ts'
 
 /** A text by which a caller names something of a flow. */
 export const FlowName: z.ZodString = z
   .string()
-  .refine(isFlowName, `Invalid input: expected 1 to ${LONGEST} characters`)
+  .refine((text) => isName(text), `Invalid input: expected 1 to ${LONGEST} characters`)
   .meta({ minLength: 1, maxLength: LONGEST })
 
 /** An object of which every unknown member is refused. */

@@ -1,9 +1,8 @@
 import { z } from 'zod'
-import { isName } from '../../base/text.ts'
+import { isName, LONGEST_NAME } from '../../base/text.ts'
 import { strict } from '../flows/schemas.ts'
+import { Priority } from '../priority.ts'
 
-const LONGEST_NAME = 255
-const LONGEST_ID = 255
 const MOST_USES = 20
 const MOST_REQUESTS = 100
 const MOST_PERMITS = 1000
@@ -15,15 +14,13 @@ const LEASE_MS = 30_000
 const SHORTEST_LEASE_MS = 300
 const LONGEST_LEASE_MS = 3_600_000
 
-const Text = (longest: number): z.ZodType<string> =>
-  z.string().refine((text) => isName(text, longest), `Invalid input: expected 1 to ${longest} characters`)
+const Text = z.string().refine((text) => isName(text), `Invalid input: expected 1 to ${LONGEST_NAME} characters`)
 /** A key of up to a mebibyte: long ones are kept by their hash. */
 const Key = z.union([z.string().min(1).max(1_048_576), z.number()])
-const Priority = z.int().min(-100).max(100).default(0)
 const Lease = z.int().min(SHORTEST_LEASE_MS).max(LONGEST_LEASE_MS).default(LEASE_MS)
 
 const Uses = z
-  .array(strict({ limit: Text(LONGEST_NAME), key: Key.optional(), weight: z.int().min(1).max(MOST_UNITS).optional() }))
+  .array(strict({ limit: Text, key: Key.optional(), weight: z.int().min(1).max(MOST_UNITS).optional() }))
   .min(1)
   .max(MOST_USES)
 
@@ -39,8 +36,8 @@ export interface PermitJson {
 const Permits = z
   .array(
     strict({
-      id: Text(LONGEST_ID),
-      limits: z.array(strict({ limit: Text(LONGEST_NAME), key: z.string().max(1024).nullish() })).max(MOST_USES),
+      id: Text,
+      limits: z.array(strict({ limit: Text, key: z.string().max(1024).nullish() })).max(MOST_USES),
     }),
   )
   .max(MOST_PERMITS)
@@ -52,7 +49,7 @@ export const Acquire: z.ZodType<{
   lease_ms: number
 }> = strict({
   requests: z
-    .array(strict({ uses: Uses, priority: Priority }))
+    .array(strict({ uses: Uses, priority: Priority.default(0) }))
     .min(1)
     .max(MOST_REQUESTS),
   wait_ms: z.int().min(0).max(LONGEST_WAIT_MS).default(0),
@@ -65,18 +62,18 @@ export const Acquire: z.ZodType<{
 /** A request for the next start. */
 export const Reserve: z.ZodType<{ uses: UsesJson; priority: number; at_most_ms: number; lease_ms: number }> = strict({
   uses: Uses,
-  priority: Priority,
+  priority: Priority.default(0),
   at_most_ms: z.int().min(0).max(YEAR_MS),
   lease_ms: Lease,
 })
 
 /** The reservation to confirm. */
-export const Confirm: z.ZodType<{ id: string }> = strict({ id: Text(LONGEST_ID) })
+export const Confirm: z.ZodType<{ id: string }> = strict({ id: Text })
 
 /** Permits that return, and reservations that are given back. */
 export const Release: z.ZodType<{ permits: readonly PermitJson[]; reservations: readonly string[] }> = strict({
   permits: Permits.default([]),
-  reservations: z.array(Text(LONGEST_ID)).max(MOST_REQUESTS).default([]),
+  reservations: z.array(Text).max(MOST_REQUESTS).default([]),
 })
 
 /** Permits whose leases are extended. */
@@ -85,7 +82,7 @@ export const Extend: z.ZodType<{ permits: readonly PermitJson[]; lease_ms: numbe
   lease_ms: Lease,
 })
 
-const Bucket = { limit: Text(LONGEST_NAME), key: Key.optional() }
+const Bucket = { limit: Text, key: Key.optional() }
 
 /** A correction of what a start cost. */
 export const Charge: z.ZodType<{
@@ -109,7 +106,7 @@ export const Penalize: z.ZodType<{ limit: string; key?: string | number | undefi
 })
 
 /** Parameters of a path that names a limit. */
-export const LimitParams: z.ZodType<{ limit: string }> = z.object({ limit: Text(LONGEST_NAME) })
+export const LimitParams: z.ZodType<{ limit: string }> = z.object({ limit: Text })
 
 /** The bucket of a limit. */
 export const LimitQuery: z.ZodType<{ key?: string | undefined }> = z.object({

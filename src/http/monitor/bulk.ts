@@ -6,6 +6,7 @@ import { checkQueue } from '../../engine/define/call-options.ts'
 import type { JobChange } from '../../store/contract/change-jobs.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Call, operation, type Operation } from '../operation.ts'
+import { Priority } from '../priority.ts'
 import { invalid, notFound } from '../refusal.ts'
 import type { BulkRecord } from './bulk-runner.ts'
 import { monitorOperation, Reason, Time, TimeOrNull, Why } from './monitor-operation.ts'
@@ -21,7 +22,7 @@ const Body = z.strictObject({
   filter: z.record(z.string(), Value).meta({ description: 'The fields of a search of jobs, by their names there.' }),
   all: z.literal(true).optional().meta({ description: 'Has to be set if the filter is empty.' }),
   to: z.string().min(1).max(255).optional().meta({ description: 'With move: the queue.' }),
-  priority: z.int().min(-100).max(100).optional(),
+  priority: Priority.optional(),
   dryRun: z.boolean().optional().meta({ description: 'Only counts.' }),
   reason: Reason,
 })

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Duration } from '../../base/duration.ts'
+import { LONGEST_NAME } from '../../base/text.ts'
 import { viewOf } from '../../engine/api/job-view.ts'
 import { prepareNamed } from '../../engine/api/named-job.ts'
 import { internalsOf } from '../../engine/internals.ts'
@@ -11,6 +12,7 @@ import { FlowKey } from '../flows/schemas.ts'
 import type { Call, Operation } from '../operation.ts'
 import { readyJobs } from '../ojs/ready-jobs.ts'
 import { pushed } from '../ojs/store-jobs.ts'
+import { Priority } from '../priority.ts'
 import { notFound } from '../refusal.ts'
 import { JobRow, jobRow } from './job-json.ts'
 import { monitorOperation, Name, Reason } from './monitor-operation.ts'
@@ -18,10 +20,10 @@ import { seenBy, seesKey, storedLimit } from './seen.ts'
 import { Until, untilOf } from './until.ts'
 
 const NewJobBody = z.strictObject({
-  task: z.string().min(1).max(255),
+  task: z.string().min(1).max(LONGEST_NAME),
   input: z.unknown().optional(),
-  queue: z.string().min(1).max(255).optional(),
-  priority: z.int().min(-100).max(100).optional(),
+  queue: z.string().min(1).max(LONGEST_NAME).optional(),
+  priority: Priority.optional(),
   attempts: z.int().min(1).optional(),
   runAt: Until.optional(),
   unique: z.string().max(1000).optional().meta({ description: 'Nothing is stored while another job has this key.' }),

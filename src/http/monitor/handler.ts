@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { checkMethods, checkOptions, show } from '../../base/options.ts'
+import { LONGEST_NAME } from '../../base/text.ts'
 import { Sluice } from '../../engine/engine.ts'
 import type { Access } from '../access.ts'
 import { Handler } from '../handler.ts'
@@ -60,7 +61,6 @@ const MAX_BODY_BYTES = 1_048_576
 const KNOWN = ['sluice', 'authorize', 'redact', 'basePath', 'clock', 'logger'] as const
 const BASE_PATH = /^(\/[A-Za-z0-9._~-]+)*$/
 const CALLERS_AT_MOST = 1000
-const LONGEST_NAME = 255
 
 /** Makes a monitor that an application mounts, without a server for workers. @throws {SluiceError} `option.invalid` */
 export function monitorHandler(options: MonitorOptions): MonitorHandler {

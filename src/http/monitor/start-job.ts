@@ -4,6 +4,7 @@ import { durationMs } from '../../base/duration.ts'
 import { viewOf } from '../../engine/api/job-view.ts'
 import type { JobExplanation } from '../../engine/api/job-explanation.ts'
 import type { Call, Operation } from '../operation.ts'
+import { Priority } from '../priority.ts'
 import { invalid, notFound } from '../refusal.ts'
 import { wrongState } from './act-on-job.ts'
 import { OfJob, seenJob } from './job.ts'
@@ -43,7 +44,7 @@ export const patchJob: Operation = monitorOperation({
   name: 'monitorChangeJob',
   summary: 'Give a waiting job another priority, or another time.',
   params: OfJob,
-  body: z.strictObject({ priority: z.int().min(-100).max(100).optional(), runAt: Until.optional(), reason: Reason }),
+  body: z.strictObject({ priority: Priority.optional(), runAt: Until.optional(), reason: Reason }),
   answer: z.object({ job: JobRow }),
   async run(call) {
     const { priority, runAt } = call.body

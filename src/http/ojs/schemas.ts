@@ -6,6 +6,7 @@ import { parseInstant } from '../../base/instant.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { isStorable } from '../../base/text.ts'
 import { type JobState, STATES } from '../../jobs/job-state.ts'
+import { Priority } from '../priority.ts'
 
 const YEAR_MS = 31_536_000_000
 const MOST_BYTES_OF_NAME = 255
@@ -216,7 +217,7 @@ export const RateLimitChange: z.ZodType<
 /** The options of a job. */
 export const Options: z.ZodType<OptionsJson> = members({
   queue: QueueName.optional(),
-  priority: z.int().min(-100).max(100).optional(),
+  priority: Priority.optional(),
   timeout_ms: Millis.optional(),
   visibility_timeout_ms: Millis.optional(),
   scheduled_at: Instant.nullish(),

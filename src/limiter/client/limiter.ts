@@ -1,8 +1,9 @@
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
+import { checkPriority } from '../../base/priority.ts'
 import { systemRandom } from '../../base/random.ts'
-import { isName, isStorable } from '../../base/text.ts'
+import { isName, isStorable, LONGEST_NAME } from '../../base/text.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isRateLimited } from '../../jobs/is-rate-limited.ts'
 import type { Limit } from '../../policy/limits/define.ts'
@@ -25,7 +26,6 @@ import { Returns } from './returns.ts'
 import { LimiterLimits, type Use } from './uses.ts'
 
 const WAITING: AcquireOptions = {}
-const LONGEST_ID = 255
 
 /** Plain code under budgets. `createLimiter` makes one. */
 export class Limiter {
@@ -182,17 +182,17 @@ export class Limiter {
     options: { atMost: Duration; priority?: number; id?: string },
   ): Promise<Reservation> {
     checkOptions(options, ['atMost', 'priority', 'id'], 'limiter.reserve')
-    const { id } = options
-    if (id !== undefined && !isName(id, LONGEST_ID))
+    const { id, priority = 0 } = options
+    if (id !== undefined && !isName(id))
       throw new SluiceError(
         'option.invalid',
-        `id of limiter.reserve is invalid: ${show(id)}. Expected 1 to ${LONGEST_ID} characters, without NUL and half surrogate pairs.`,
+        `id of limiter.reserve is invalid: ${show(id)}. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,
       )
     const buckets = this.#limits.resolve(uses, 'limiter.reserve')
     const atMostUs = durationUs(options.atMost, 'atMost of limiter.reserve')
     const permit = id ?? `${this.#prefix}r${++this.#starts}`
     const { leaseUs, clock } = this.#options
-    const request = { uses: buckets, priority: priorityOf(options.priority), line: 0, permit, leaseUs }
+    const request = { uses: buckets, priority: checkPriority(priority, 'limiter.reserve'), line: 0, permit, leaseUs }
     const answer = await this.#call(
       (backend) => backend.reserve(request, atMostUs),
       // Another process may confirm a named one.
@@ -310,7 +310,8 @@ export class Limiter {
     const signal = signalOf(options.signal)
     signal?.throwIfAborted()
     const buckets = this.#limits.resolve(uses, 'limiter.acquire')
-    const priority = priorityOf(options.priority)
+    const { priority = 0 } = options
+    checkPriority(priority, 'limiter.acquire')
     const waitUs = waitUsOf(options.wait)
     const now = this.#lines.acquireNow(buckets, priority)
     if (now) return this.#started(buckets, now)
@@ -381,14 +382,6 @@ function signalOf(signal: unknown): AbortSignal | undefined {
 function waitUsOf(wait: Duration | boolean = true): number {
   if (typeof wait === 'boolean') return wait ? Infinity : 0
   return durationUs(wait, 'wait of limiter.acquire')
-}
-
-function priorityOf(priority: number = 0): number {
-  if (Number.isInteger(priority) && priority >= -100 && priority <= 100) return priority
-  throw new SluiceError(
-    'priority.invalid',
-    `The priority is invalid: ${show(priority)}. Expected a whole number from -100 to 100.`,
-  )
 }
 
 function closed(): SluiceError {

@@ -60,7 +60,7 @@ export function checkLimiterOptions(options: LimiterOptions): CheckedOptions {
   checkOptions(options, NAMES, 'createLimiter')
   const { backend, limits, namespace = null, maxWaiting = MOST_WAITING, clock = systemClock } = options
   if (typeof backend !== 'string') checkBackend(backend)
-  if (namespace !== null && !isName(namespace, 255))
+  if (namespace !== null && !isName(namespace))
     throw invalid('namespace', namespace, 'Expected 1 to 255 characters, without NUL and half surrogate pairs.')
   if (!Number.isSafeInteger(maxWaiting) || maxWaiting < 1)
     throw invalid('maxWaiting', maxWaiting, 'Expected a whole number of at least 1.')

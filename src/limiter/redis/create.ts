@@ -14,7 +14,7 @@ import type { RedisClient } from './client.ts'
 export function redisBackend(client: RedisClient, options: { namespace?: string } = {}): LimitBackend {
   checkOptions(options, ['namespace'], 'redisBackend')
   const { namespace = 'sluice' } = options
-  if (!isName(namespace, 255))
+  if (!isName(namespace))
     throw new SluiceError(
       'option.invalid',
       `namespace of redisBackend is invalid: ${show(namespace)}. Expected 1 to 255 characters, without NUL and half surrogate pairs.`,

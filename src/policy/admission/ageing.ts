@@ -3,6 +3,8 @@
  * order never changes. A level fixed at arrival therefore suffices, and waiting writes no rows.
  */
 
+import { LOWEST_PRIORITY } from '../../base/priority.ts'
+
 /** The pace at which priorities age, and the steps that were counted before it was set. */
 export interface Ageing {
   /** µs per step; null: no more steps. */
@@ -15,7 +17,6 @@ export interface Ageing {
 
 /** More than all steps of a store's life. */
 const TIER = 2 ** 40
-const LOWEST_PRIORITY = -100
 
 /** The ageing of a store without a pace. */
 export const NO_AGEING: Ageing = { everyUs: null, sinceUs: 0, steps: 0 }

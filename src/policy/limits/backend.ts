@@ -6,7 +6,6 @@ import type { LimitPolicy } from './limit.ts'
 
 const LEAST_SLACK_US = 5000
 const MOST_SLACK_US = 250_000
-const LONGEST_NAME = 255
 
 /**
  * How long after its payment at a backend a start may begin: a hundredth of the period, from 5 to 250 ms, and at most
@@ -32,7 +31,7 @@ export function slackOf({ rule, spacing, guardUs = 0 }: LimitPolicy): number {
 export function backendOf(fields: Readonly<Record<string, unknown>>, what: string): string | null {
   const { backend } = fields
   if (backend === undefined) return null
-  if (typeof backend !== 'string' || !isName(backend, LONGEST_NAME))
+  if (typeof backend !== 'string' || !isName(backend))
     throw invalid(what, `backend is invalid: ${show(backend)}. Expected a name of budgets of new Sluice.`)
   for (const [field, only, why] of NOT_BESIDE)
     if (fields[field] !== undefined && fields[field] !== only)

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
-import { isName } from '../../base/text.ts'
+import { isName, LONGEST_NAME } from '../../base/text.ts'
 import type { AtPath, Key, KeyPath } from './key-path.ts'
 import type { LimitPolicy } from './limit.ts'
 import { type KeySource, type LimitUse, USE, type UseSpec, type Weight } from './limit-use.ts'
@@ -8,8 +8,6 @@ import { guaranteeOf } from './read-guarantee.ts'
 import { MAX_UNITS, normalisePolicy } from './normalise.ts'
 import { isPath } from './partition-key.ts'
 import type { Policy } from './policy.ts'
-
-const LONGEST_NAME = 255
 
 /** A named limit. Without `by` it is one budget for all jobs. */
 export interface Limit<N extends string = string> extends LimitUse<unknown> {
@@ -191,7 +189,7 @@ function checkWeight<I>(weight: Weight<I>, what: string): Weight<I> {
 }
 
 function checkName(name: unknown): void {
-  if (isName(name, LONGEST_NAME)) return
+  if (isName(name)) return
   const shown = typeof name === 'string' ? JSON.stringify(name.slice(0, 40)) : `a ${typeof name}`
   throw new SluiceError(
     'policy.invalid',

@@ -2,6 +2,7 @@ import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATIO
 import { SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { show } from '../../base/options.ts'
+import { HIGHEST_PRIORITY, LOWEST_PRIORITY } from '../../base/priority.ts'
 import { isTimezone } from '../rules/calendar.ts'
 import { backendOf, slackUs } from './backend.ts'
 import { calibration } from './calibration.ts'
@@ -249,7 +250,7 @@ function headroomOf(fields: Fields, rule: Rule | null, concurrency: number | nul
       throw invalid(what, `headroom has no field ${field}${hint}Expected units and priority.`)
     }
   const units = whole(given, 'units', `${what}, headroom`, 1)
-  const priority = whole(given, 'priority', `${what}, headroom`, -100, 100)
+  const priority = whole(given, 'priority', `${what}, headroom`, LOWEST_PRIORITY, HIGHEST_PRIORITY)
   const bounds = [rule === null || rule.kind === 'spacing' ? null : capacityOf(rule), concurrency].filter(isBound)
   if (bounds.length === 0)
     throw invalid(what, 'headroom keeps units back, and a spacing has none. Add concurrency, or remove headroom.')
