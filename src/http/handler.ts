@@ -71,7 +71,7 @@ export class Handler {
     try {
       reply = await run(entry)
     } catch (error) {
-      const refusal = refusalOf(error)
+      const refusal = refusalOf(error, operation?.method === 'GET')
       if (refusal.status >= 500) this.#options.server.metrics.failed(error)
       if (refusal.status >= 500) logger.error({ err: error, requestId }, 'a request could not be served')
       const { headers } = refusal.details

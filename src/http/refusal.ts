@@ -91,9 +91,9 @@ const UNREACHED = 'The server cannot reach its store.'
 
 /**
  * Turns an error into a public refusal: a refusal stays, an engine's error is known by its code, any other gives no
- * reason.
+ * reason. A wrong value of a request that only reads is one of its query, whoever finds it wrong.
  */
-export function refusalOf(error: unknown): Refusal {
+export function refusalOf(error: unknown, reads = false): Refusal {
   if (error instanceof Refusal) return error
   // Its message is for the operator of the server.
   if (error instanceof SluiceError && (error.code === 'store.io' || error.code === 'store.busy'))
@@ -102,6 +102,7 @@ export function refusalOf(error: unknown): Refusal {
   if (!known || !(error instanceof Error))
     return new Refusal(500, 'backend_error', 'The request failed in the server.', { retryable: true })
   const [status, code, type] = known
+  if (reads && status === 422) return invalid(error.message)
   return new Refusal(status, code, error.message, {
     retryable: status === 503,
     ...(type !== undefined && { type }),

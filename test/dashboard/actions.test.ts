@@ -192,6 +192,27 @@ describe.runIf(browser)('an action of the dashboard', () => {
       expect(await sluice.jobs.list({ queue: 'mail' })).toBeDefined()
     })
 
+    it('waits until a queue is empty, and says whether it is', async () => {
+      const { sluice, page, open } = await opened()
+      const id = await enqueueMail('drain@example.com', 'drain', 'drained')
+      await open('/queues')
+      await page.getByRole('button', { name: 'Drain drained' }).click()
+      const dialog = page.getByRole('dialog')
+      const drain = dialog.getByRole('button', { name: 'Drain', exact: true })
+      await dialog.getByLabel('For at most').fill('1h')
+      await drain.click()
+      await dialog.getByRole('alert').filter({ hasText: 'at most 1m' }).waitFor()
+      await dialog.getByLabel('For at most').fill('1ms')
+      await drain.click()
+      await dialog.getByRole('status').filter({ hasText: 'still wait or run' }).waitFor()
+      await sluice.jobs.cancel(id)
+      await dialog.getByLabel('For at most').fill('1m')
+      await drain.click()
+      await dialog.getByRole('status').filter({ hasText: 'No job of drained waits or runs' }).waitFor()
+      await dialog.getByRole('button', { name: 'Close', exact: true }).first().click()
+      await dialog.waitFor({ state: 'detached' })
+    })
+
     it('runs a schedule once more, pauses it and ends the pause', async () => {
       const { sluice, page, open } = await opened()
       const state = async (): Promise<string | undefined> => (await sluice.schedules.get('sync acme'))?.state
@@ -220,6 +241,14 @@ describe.runIf(browser)('an action of the dashboard', () => {
       await open('/flows')
       await act(page, 'Start', { Workflow: 'tenant.onboard', Input: '{"tenant":"fir"}', Key: 'by hand' })
       await expect.poll(() => sluice.flows.list({ key: 'by hand' })).toMatchObject([{ name: 'tenant.onboard' }])
+      const [flow] = await sluice.flows.list({ key: 'by hand' })
+      // The dialog keeps what was written.
+      await page.getByRole('button', { name: 'Start', exact: true }).first().click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByRole('button', { name: 'Start', exact: true }).click()
+      await dialog.getByRole('status').filter({ hasText: 'Nothing was started' }).waitFor()
+      await dialog.getByRole('link', { name: flow!.id }).click()
+      await page.waitForURL(`**/flows/${flow!.id}`)
     })
 
     it('signals, cancels and retries a flow', async () => {

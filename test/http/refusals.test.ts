@@ -26,6 +26,28 @@ test.each(cursed)('%s refuses a cursor that no page returned with 400', async (p
   expect({ status, body }).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
 })
 
+test.each([
+  '/ojs/v1/admin/jobs?state=done',
+  '/flows/v1/flows?state=done',
+  '/monitor/v1/flows?state=done',
+  '/monitor/v1/flows?kind=other',
+  ...['jobs', 'jobs/count'].flatMap((list) =>
+    ['state=done', 'state=', 'since=soon', 'queues=a', 'queue=a&queue=b', 'q='].map(
+      (query) => `/monitor/v1/${list}?${query}`,
+    ),
+  ),
+  '/monitor/v1/limits/crm/keys?sort=name',
+  '/monitor/v1/tasks?window=5m',
+  '/monitor/v1/audit?since=soon',
+  '/monitor/v1/series?metric=started&from=soon',
+  '/monitor/v1/series?metric=started&step=soon',
+])('%s has a wrong value, and is refused with 400', async (path) => {
+  const d = await HttpHarness.open()
+  await d.push({ rate_limit: { key: 'crm', concurrency: 1 } })
+  const { status, body } = await d.send('GET', path, undefined, MONITOR)
+  expect({ status, body }).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })
+})
+
 // A member that is missing, unknown or of the wrong type; and a value that the engine's rules stand against.
 test.each([
   ['POST', '/ojs/v1/jobs', { type: 'a', args: 1 }, 400],

@@ -1174,6 +1174,16 @@ export interface operations {
             };
         };
         readonly responses: {
+            /** @description It was there before: nothing was stored. */
+            readonly 200: {
+                content: {
+                    readonly "application/json": {
+                        /** @description False: another job has its unique key. */
+                        readonly created: boolean;
+                        readonly job: components["schemas"]["MonitorJob"];
+                    };
+                };
+            };
             /** @description Store a job of a task, under the limits of its code or of the configuration, or under those that it names. */
             readonly 201: {
                 content: {
@@ -1693,6 +1703,15 @@ export interface operations {
             };
         };
         readonly responses: {
+            /** @description It was there before: nothing was stored. */
+            readonly 200: {
+                content: {
+                    readonly "application/json": {
+                        readonly id: string;
+                        readonly duplicate: boolean;
+                    };
+                };
+            };
             /** @description Start a flow of a workflow that the engine lists. With a key that a running flow has, the answer names it. */
             readonly 201: {
                 content: {

@@ -74,8 +74,27 @@ export function QueuesPage(): ReactElement {
 function Actions({ queue }: { readonly queue: Queue }): ReactElement {
   const params = { name: queue.name }
   const [depth, setDepth] = useState(String(queue.bound?.maxDepth ?? ''))
+  const [wait, setWait] = useState('30s')
   return (
     <span className="inline-flex justify-end gap-1">
+      <Act
+        kind="quiet"
+        className="h-8"
+        label="Drain"
+        aria-label={`Drain ${queue.name}`}
+        title={`Wait until ${queue.name} is empty`}
+        what="It deletes nothing, and new jobs still arrive: pause what stores them first."
+        recorded={false}
+        change={() => ({ method: 'POST', path: '/queues/{name}/drain', params, body: { timeout: wait.trim() } })}
+        told={({ drained }: { readonly drained: boolean }) =>
+          drained ? `No job of ${queue.name} waits or runs.` : `Jobs of ${queue.name} still wait or run. Ask again.`
+        }
+        fields={
+          <Field label="For at most" hint="Up to 1m, such as 30s.">
+            <input className="field" value={wait} onChange={(event) => setWait(event.target.value)} />
+          </Field>
+        }
+      />
       <Act
         kind="quiet"
         className="h-8"

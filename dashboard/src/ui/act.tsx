@@ -48,7 +48,7 @@ export function Field({
 }
 
 /** A button that asks before it changes something. What the server answers, or refuses, shows where it was asked. */
-export function Act({
+export function Act<T = unknown>({
   label,
   title,
   what,
@@ -56,6 +56,8 @@ export function Act({
   kind = 'plain',
   fields,
   ready = true,
+  recorded = true,
+  told = () => null,
   ...rest
 }: {
   readonly label: string
@@ -67,12 +69,17 @@ export function Act({
   readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
   readonly fields?: ReactNode
   readonly ready?: boolean
+  /** False: it changes nothing, so that readers may, and nobody asks why. */
+  readonly recorded?: boolean
+  /** What an answer says: it stays in the dialog. Null: the dialog closes. */
+  readonly told?: (answer: T) => ReactNode
 } & Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'title'>): ReactElement | null {
   const [open, setOpen] = useState(false)
   const [reason, setReason] = useState('')
-  const changing = useChange()
+  const changing = useChange<T>()
   const mayAct = useMayAct()
-  if (!mayAct) return null
+  const answer = changing.data === undefined ? null : told(changing.data)
+  if (recorded && !mayAct) return null
   const close = (): void => {
     setOpen(false)
     changing.reset()
@@ -88,11 +95,13 @@ export function Act({
         title={title}
         actions={
           <>
-            <Button onClick={close}>Leave it</Button>
+            <Button onClick={close}>{answer === null ? 'Leave it' : 'Close'}</Button>
             <Button
               kind={kind === 'danger' ? 'danger' : 'primary'}
               disabled={changing.isPending || !ready}
-              onClick={() => changing.mutate(change(reason.trim()), { onSuccess: close })}
+              onClick={() =>
+                changing.mutate(change(reason.trim()), { onSuccess: (found) => told(found) === null && close() })
+              }
             >
               {changing.isPending ? 'Working…' : label}
             </Button>
@@ -102,14 +111,17 @@ export function Act({
         <div className="grid gap-4">
           <div className="text-soft [overflow-wrap:anywhere]">{what}</div>
           {fields}
-          <Field label="Why" hint="Kept in the audit, beside your name. May stay empty.">
-            <input
-              className="field"
-              maxLength={1000}
-              value={reason}
-              onChange={(event) => setReason(event.target.value)}
-            />
-          </Field>
+          {recorded && (
+            <Field label="Why" hint="Kept in the audit, beside your name. May stay empty.">
+              <input
+                className="field"
+                maxLength={1000}
+                value={reason}
+                onChange={(event) => setReason(event.target.value)}
+              />
+            </Field>
+          )}
+          {answer !== null && <p role="status">{answer}</p>}
           <Refused error={changing.error} />
         </div>
       </Modal>

@@ -48,6 +48,7 @@ export const enqueueJob: Operation = monitorOperation({
   summary: 'Store a job of a task, under the limits of its code or of the configuration, or under those that it names.',
   body: NewJobBody,
   status: 201,
+  isNew: ({ created }) => created === true,
   answer: z.object({
     created: z.boolean().meta({ description: 'False: another job has its unique key.' }),
     job: JobRow,
@@ -77,6 +78,7 @@ export const startFlow: Operation = monitorOperation({
     reason: Reason,
   }),
   status: 201,
+  isNew: ({ duplicate }) => duplicate === false,
   answer: z.object({ id: z.string(), duplicate: z.boolean() }),
   run(call) {
     const { workflow, input, key, delay } = call.body

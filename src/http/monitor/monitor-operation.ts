@@ -17,6 +17,8 @@ interface MonitorSpec<P extends Schema, Q extends Schema, B extends Schema> {
   readonly answer: z.ZodType
   /** Default: 200. */
   readonly status?: number
+  /** Whether an answer tells of something new; else its status is 200, and nothing is recorded. Absent: it always does. */
+  readonly isNew?: (answer: Readonly<Record<string, unknown>>) => boolean
   run(call: Call<Out<P>, Out<Q>, Out<B>>): Promise<object>
 }
 
@@ -29,7 +31,7 @@ export function monitorOperation<
   Q extends Schema = undefined,
   B extends Schema = undefined,
 >(spec: MonitorSpec<P, Q, B>): Operation {
-  const { method, path, name, summary, status = 200, answer, params, query = NOTHING, body } = spec
+  const { method, path, name, summary, status = 200, isNew = () => true, answer, params, query = NOTHING, body } = spec
   return operation({
     method,
     path: `/monitor/v1${path}`,
@@ -40,8 +42,11 @@ export function monitorOperation<
     query,
     ...(body && { body }),
     answer,
-    answers: { [status]: summary },
-    run: async (call) => ({ status, body: await spec.run(call as unknown as Call<Out<P>, Out<Q>, Out<B>>) }),
+    answers: { [status]: summary, ...(spec.isNew && { 200: 'It was there before: nothing was stored.' }) },
+    run: async (call) => {
+      const found = await spec.run(call as unknown as Call<Out<P>, Out<Q>, Out<B>>)
+      return isNew({ ...found }) ? { status, body: found } : { status: 200, body: found, unchanged: true }
+    },
   })
 }
 
