@@ -1,13 +1,14 @@
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { Client } from 'pg'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { openExisting } from '../../src/store/open.ts'
 import { everyStore, onSqlite } from '../stores.ts'
-import { emptyStore, folder, sluice } from './terminal.ts'
+import { emptyStore, folder, sluice, start } from './terminal.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const kinds = await everyStore('sluice export and import')
@@ -182,4 +183,26 @@ test.each([
   })
   expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringMatching(words) as string })
   if (to.includes('--to')) expect(readdirSync(dir)).not.toContain('out.ndjson')
+})
+
+const postgres = kinds.find(({ name }) => name === 'postgres')
+
+test.runIf(postgres).each([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)('an export that %s ends removes its file, and ends with %i', async (signal, code) => {
+  const url = postgres?.create() ?? ''
+  await filled(url)
+  const file = join(folder(), 'out.ndjson')
+  // The export waits for the jobs as long as another transaction holds the table.
+  const other = new Client({ connectionString: url })
+  await other.connect()
+  onTestFinished(() => other.end())
+  await other.query(`BEGIN; LOCK TABLE ${new URL(url).searchParams.get('schema')}.jobs IN ACCESS EXCLUSIVE MODE`)
+  const child = start('export', '--to', file, '--store', url)
+  const ended = new Promise((resolve) => void child.once('exit', (...how) => resolve(how)))
+  await expect.poll(() => existsSync(file)).toBe(true)
+  child.kill(signal)
+  expect(await ended).toEqual([code, null])
+  expect(existsSync(file)).toBe(false)
 })

@@ -1,8 +1,10 @@
-import { createWriteStream } from 'node:fs'
+import { createWriteStream, openSync, rmSync } from 'node:fs'
 import { once } from 'node:events'
-import { rm } from 'node:fs/promises'
+import { constants } from 'node:os'
 import { finished } from 'node:stream/promises'
 import { type Command, Option } from 'commander'
+import { SluiceError } from '../../base/errors.ts'
+import { messageOf } from '../../base/thrown.ts'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { confirm, progressBar } from '../ask.ts'
@@ -13,7 +15,8 @@ Writes one JSON object a line: limits, schedules, and the jobs that wait (availa
 are running jobs, jobs of flows, and those whose limits no engine has resolved: stop the engines first. A job keeps its id, limits,
 unique key, time and payload; it begins again with its first attempt. With --json: { limits, schedules, jobs, leftOut }.
 
-Exit code: 0; 1 when there is no such store; 2 for a wrong option, or a file that exists or that the disk has no room for.`
+Exit code: 0; 1 when there is no such store; 2 for a wrong option, or a file that exists or that the disk has no room for; 130 after
+Ctrl-C and 143 after SIGTERM, which remove the file.`
 const IMPORT = `
 Reads the lines of sluice export (- is standard input) and stores them. Every line is checked first: a bad one is named by its number,
 and then nothing is stored. Limits are defined as by an engine's start: a higher version in the store stays. With --json:
@@ -49,26 +52,28 @@ interface ImportFlags extends ViewFlags {
 function exportTo(flags: ViewFlags, to: string | undefined): Promise<void> {
   return showChange(flags, async (store): Promise<View> => {
     const { writeLines } = await import('../transfer/write-lines.ts')
-    const { SluiceError } = await import('../../base/errors.ts')
-    // An export of yesterday must not be lost by the one of today.
-    const out = to === undefined ? process.stdout : createWriteStream(to, { flags: 'wx' })
-    if (to !== undefined)
-      await once(out, 'open').catch((cause: unknown) => {
-        const why = cause instanceof Error ? cause.message : String(cause)
-        throw new SluiceError('cli.usage', `${to} cannot be written: ${why}. Expected a new file.`, { cause })
-      })
+    const out = to === undefined ? process.stdout : createWriteStream(to, { fd: newFile(to) })
+    // Half an export looks like a whole one, and stands in the way of the next.
+    const remove = (): void => {
+      if (to !== undefined) rmSync(to, { force: true })
+    }
+    const interrupted = (signal: 'SIGINT' | 'SIGTERM'): never => {
+      remove()
+      process.exit(128 + constants.signals[signal])
+    }
+    process.once('SIGINT', interrupted).once('SIGTERM', interrupted)
     const end = { error: null as NodeJS.ErrnoException | null }
     out.on('error', (error: NodeJS.ErrnoException) => (end.error = error))
     const done = await writeLines(store, async (line) => {
       if (end.error) throw end.error
       if (!out.write(`${JSON.stringify(line)}\n`)) await once(out, 'drain')
-    }).catch(async (error: unknown) => {
-      // Half an export looks like a whole one, and stands in the way of the next.
-      if (to !== undefined) await rm(to, { force: true })
+    }).catch((error: unknown) => {
+      remove()
       if (error !== end.error) throw error
       return null
     })
-    if (done && to !== undefined) await finished(out.end()).catch(() => rm(to, { force: true }))
+    if (done && to !== undefined) await finished(out.end()).catch(remove)
+    process.off('SIGINT', interrupted).off('SIGTERM', interrupted)
     // Standard output closes when its reader has enough, as `head` has.
     if (end.error && to !== undefined)
       throw new SluiceError(
@@ -83,6 +88,17 @@ function exportTo(flags: ViewFlags, to: string | undefined): Promise<void> {
     if (to === undefined) process.stderr.write(`${words}\n`)
     return { data: done, lines: () => [words], ...(to === undefined && { silent: true }) }
   })
+}
+
+/** Creates a file: an export of yesterday must not be lost by the one of today. @throws {SluiceError} `cli.usage` */
+function newFile(path: string): number {
+  try {
+    return openSync(path, 'wx')
+  } catch (cause) {
+    throw new SluiceError('cli.usage', `${path} cannot be written: ${messageOf(cause)}. Expected a new file.`, {
+      cause,
+    })
+  }
 }
 
 function importFrom(file: string, flags: ImportFlags): Promise<void> {
