@@ -208,7 +208,7 @@ describe.runIf(browser)('an action of the dashboard', () => {
       await sluice.jobs.cancel(id)
       await dialog.getByLabel('For at most').fill('1m')
       await drain.click()
-      await dialog.getByRole('status').filter({ hasText: 'No job of drained waits or runs' }).waitFor()
+      await expect.poll(() => dialog.getByRole('status').textContent()).toBe('No job of drained waits or runs.')
       await dialog.getByRole('button', { name: 'Close', exact: true }).first().click()
       await dialog.waitFor({ state: 'detached' })
     })
