@@ -91,7 +91,7 @@ const UNREACHED = 'The server cannot reach its store.'
 
 /**
  * Turns an error into a public refusal: a refusal stays, an engine's error is known by its code, any other gives no
- * reason. A wrong value of a request that only reads is one of its query, whoever finds it wrong.
+ * reason. If a request only reads, a wrong value stands in its query.
  */
 export function refusalOf(error: unknown, reads = false): Refusal {
   if (error instanceof Refusal) return error

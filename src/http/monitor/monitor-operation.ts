@@ -17,7 +17,7 @@ interface MonitorSpec<P extends Schema, Q extends Schema, B extends Schema> {
   readonly answer: z.ZodType
   /** Default: 200. */
   readonly status?: number
-  /** Whether an answer tells of something new; else its status is 200, and nothing is recorded. Absent: it always does. */
+  /** False: the store had it already. The route answers 200 then, and the audit has no entry. Default: true. */
   readonly isNew?: (answer: Readonly<Record<string, unknown>>) => boolean
   run(call: Call<Out<P>, Out<Q>, Out<B>>): Promise<object>
 }
