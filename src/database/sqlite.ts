@@ -32,7 +32,7 @@ const BUSY_PAUSE_STEP_MS = 2
 const BUSY_MS = 10_000
 /** So long the opening of a file may hold up the main thread. */
 const OPEN_BUSY_MS = 5000
-/** A log that grew under a long reader is cut back to this size: the growth between two checkpoints of 4000 pages. */
+/** A log that grew under a long reader is cut back to this size, far above what it has between two checkpoints. */
 const LOG_BYTES = 16 << 20
 
 /**
@@ -65,7 +65,7 @@ export class SqliteConnection {
     try {
       this.#db = openDatabase(options.path)
       this.#db.exec(`PRAGMA busy_timeout = ${OPEN_BUSY_MS}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-        PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000;
+        PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536;
         PRAGMA journal_size_limit = ${LOG_BYTES}; PRAGMA busy_timeout = ${BUSY_WAIT_MS}`)
     } catch (cause) {
       if (isBusy(cause))
