@@ -49,23 +49,26 @@ type Row = [
   node: number | null,
 ]
 
+// A remote run has the lease and the timeout of its job, and the claim by which its worker can ask for it again.
+const HERE = (started: string): string => `due = ${started} + ?2, ends = NULL, claim = NULL`
+const AFAR = (started: string): string =>
+  `due = ${started} + coalesce(lease, ?2), leased = coalesce(lease, ?2), ends = ${started} + timeout, claim = s.value ->> 3`
 // An occurrence of a schedule has to start before the end of its series; a retry of it need not. Starts without permits
 // at the claim's clock are written apart: a list without a join or a RETURNING clause costs half as much. OR FAIL spares
 // the copies of pages by which SQLite could undo this statement alone: an error ends the whole transaction.
-const active = (worker: string, permits: string, ahead: string): string =>
-  `UPDATE OR FAIL jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ${worker}, due = ?2${ahead}, started = ?3${ahead}, permits = ${permits}, ends = NULL, claim = NULL, booked = NULL,
+const active = (worker: string, permits: string, started: string, terms = HERE): string =>
+  `UPDATE OR FAIL jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ${worker}, started = ${started}, ${terms(started)}, permits = ${permits}, booked = NULL,
     expires = CASE WHEN schedule IS NULL THEN expires END`
-const ACTIVATE = `${active('?1', 'NULL', '')} WHERE seq IN (SELECT value FROM json_each(?4)) AND state = ${STATE.available}`
-const ACTIVATE_EACH = `${active('coalesce(s.value ->> 2, ?1)', 's.value ->> 1', ' + (s.value ->> 4)')}
-  FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}`
+const ACTIVATE = `${active('?1', 'NULL', '?3')} WHERE seq IN (SELECT value FROM json_each(?4)) AND state = ${STATE.available}`
+const EACH = ['coalesce(s.value ->> 2, ?1)', 's.value ->> 1', '?3 + (s.value ->> 4)'] as const
+const OF_EACH = `FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}`
+const ACTIVATE_EACH = `${active(...EACH)} ${OF_EACH}`
+const STARTED = startedColumns('errors')
+const ACTIVATE_AFAR = `${active(...EACH, AFAR)} ${OF_EACH} RETURNING ${STARTED.list}`
 const STARTS = `SELECT seq, j.id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, flow, node
   FROM json_each(?) s CROSS JOIN jobs j ON j.seq = s.value`
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
-const STARTED = startedColumns('errors')
-const OWN_TERMS = `UPDATE jobs SET due = started + coalesce(lease, ?1), leased = coalesce(lease, ?1), ends = started + timeout, claim = coalesce(s.value ->> 3, ?3)
-  FROM json_each(?2) s WHERE jobs.seq = s.value ->> 0 RETURNING ${STARTED.list}`
-
 const NEXT_WAKE = `SELECT (SELECT min(wake_at) FROM buckets WHERE worker = 0 AND wake_at > ?1), (SELECT min(wake_at) FROM buckets WHERE worker = ?2 AND wake_at > ?1)`
 
 /** The wait lists that come due next, of which a claim wakes early for those that it did not read. */
@@ -318,20 +321,18 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
   const takers = dealt(request)
   const { nowUs } = decision
   const starts = grants.map((grant, n) => {
-    const { worker, claimId } = takers[n] ?? {}
+    const { worker, claimId = request.claimId } = takers[n] ?? {}
     return [grant.head.seq, permitsOf(grant), worker, claimId, grant.startUs - nowUs] as const
   })
-  const rows = writeStarts(context, request, starts, nowUs)
+  const begun = writeStarts(context, request, starts, nowUs)
+  const rows = context.db.all<Row>(STARTS, JSON.stringify(starts.map(([seq]) => seq)))
   const ofFlows = rows.flatMap((row) => (row && row[13] !== null ? [row[0]] : []))
   const parents = new ParentResults(context, ofFlows)
   const jobs = grants.map((grant, n) => toAdmitted(context, grant, rows[n] as Row, decision, parents))
-  if (!request.remote) return { jobs, details: [] }
-  const begun = context.db.all(OWN_TERMS, request.leaseUs, JSON.stringify(starts), request.claimId ?? null)
   if (takers.length === 0) return { jobs, details: [] }
-  const fields = new Map(begun.map(STARTED.read).map((each) => [each.seq, each]))
   return {
     jobs,
-    details: jobs.map((job, n) => startedDetails(job, fields.get(job.seq) as StartedFields, takers[n] as Taker)),
+    details: jobs.map((job, n) => startedDetails(job, begun.get(job.seq) as StartedFields, takers[n] as Taker)),
   }
 }
 
@@ -344,22 +345,23 @@ type Start = readonly [
   aheadUs: number,
 ]
 
-/** Makes the granted jobs active, and reads them in their order. */
+/** Makes the granted jobs active. Of a remote claim it returns what its runs have beside any other. */
 function writeStarts(
   { db }: Context,
-  { worker, leaseUs }: ClaimRequest,
+  { worker, leaseUs, remote }: ClaimRequest,
   starts: readonly Start[],
   nowUs: number,
-): Row[] {
-  const isPlain = ([, permits, taker, , ahead]: Start): boolean =>
-    permits === null && taker === undefined && ahead === 0
-  const plain = starts.filter(isPlain).map(([seq]) => seq)
-  const others = plain.length === starts.length ? [] : starts.filter((start) => !isPlain(start))
-  const write = (text: string, list: readonly unknown[]): number =>
-    list.length === 0 ? 0 : db.run(text, worker, nowUs + leaseUs, nowUs, JSON.stringify(list))
-  const started = write(ACTIVATE, plain) + write(ACTIVATE_EACH, others)
+): ReadonlyMap<number, StartedFields> {
+  const here = remote ? [] : starts
+  const isPlain = ([, permits, , , ahead]: Start): boolean => permits === null && ahead === 0
+  const plain = here.filter(isPlain).map(([seq]) => seq)
+  const others = plain.length === here.length ? [] : here.filter((start) => !isPlain(start))
+  const args = (list: readonly unknown[]) => [worker, leaseUs, nowUs, JSON.stringify(list)] as const
+  const write = (text: string, of: readonly unknown[]): number => (of.length === 0 ? 0 : db.run(text, ...args(of)))
+  const begun = remote ? db.all(ACTIVATE_AFAR, ...args(starts)).map(STARTED.read) : []
+  const started = begun.length + write(ACTIVATE, plain) + write(ACTIVATE_EACH, others)
   if (started !== starts.length) throw new RangeError(`${starts.length} jobs were granted, ${started} could be started`)
-  return db.all<Row>(STARTS, JSON.stringify(starts.map(([seq]) => seq)))
+  return new Map(begun.map((each) => [each.seq, each]))
 }
 
 function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision, parents: ParentResults): GrantedJob {
