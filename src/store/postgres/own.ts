@@ -19,6 +19,11 @@ export function ownQueue(queue: string, worker: number): string {
   return `${queue}${OWN}${worker}`
 }
 
+/** The name of a worker's view of a lane. */
+export function viewKey(lane: string, worker: number): string {
+  return `${lane}${OWN}${worker}`
+}
+
 /** The shared queue behind a worker's own, or behind a stripe. */
 export function sharedQueue(queue: string): string {
   const at = queue.search(APART)

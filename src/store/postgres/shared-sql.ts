@@ -1,4 +1,5 @@
 import { inTransaction, type Statements } from '../../database/postgres.ts'
+import { laneKey } from '../../jobs/lane.ts'
 import { CONTENDER } from '../shared/lane-fronts.ts'
 import { endOverdue as writeEnds } from '../shared/limits.ts'
 import { readAsync } from '../shared/reading.ts'
@@ -10,20 +11,19 @@ import { countPermits, writeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
 import { eventWriting } from './event-log.ts'
 import { currentLimits, readAll } from './limit-timelines.ts'
-import { sharedQueue } from './own.ts'
+import { sharedQueue, viewKey } from './own.ts'
 import { rehome } from './rehome.ts'
 import { lockQueue, recordQueues, setQueue } from './queues.ts'
 import { tellEnds } from '../shared/workflows/tell.ts'
-import type { StoredBucket } from '../shared/stored-bucket.ts'
+import { FLEET, type StoredBucket } from '../shared/stored-bucket.ts'
 import { STATE } from '../shared/state.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { insertMembers, placeJobs } from './workflows.ts'
 
-const lanesWhere = (state: string): string =>
-  `SELECT ${CONTENDER.list} FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] AND ${state} ORDER BY id LIMIT $2`
-/** An index has these; of empty lanes none has the buckets. */
-const LANES_OF = lanesWhere('state <> 0')
-const EMPTY_LANES_OF = lanesWhere('state = 0')
+const PLAIN_LANES = `SELECT ${CONTENDER.list} FROM sluice.lanes WHERE key = ANY ($1::text[]) AND fair IS NULL
+  ORDER BY id LIMIT $2`
+const FAIR_LANES = `SELECT ${CONTENDER.list} FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] AND fair IS NOT NULL
+  ORDER BY id LIMIT $2`
 const NEWEST_OF_FLOWS =
   'SELECT queue, seq, state FROM sluice.jobs WHERE flow IS NOT NULL ORDER BY flow DESC, node DESC LIMIT 20000'
 const LANES_AT_MOST = 1000
@@ -99,11 +99,13 @@ function inState(state: number, columns: string): string {
   return `SELECT ${columns} FROM sluice.jobs WHERE state = ${state} ORDER BY ${order}`
 }
 
-/** The lanes of a bucket. The bucket counts empty ones too, so these are read only if some are missing. */
-async function lanesOf(db: Statements, { id, lanes }: StoredBucket): Promise<number[][]> {
-  const found = await db.all<number[]>(LANES_OF, id, LANES_AT_MOST)
-  const left = Math.min(lanes, LANES_AT_MOST) - found.length
-  return left <= 0 ? found : [...found, ...(await db.all<number[]>(EMPTY_LANES_OF, id, left))]
+/** The lanes that need this bucket alone. A lane is named by its queue and its limits, and a view by its lane and worker. */
+async function lanesOf(db: Statements, { id, limit, key, worker }: StoredBucket): Promise<number[][]> {
+  const queues = await db.all<[string]>('SELECT name FROM sluice.queues')
+  const lanes = queues.map(([queue]) => laneKey(queue, [{ limit, key }], null))
+  const keys = worker === FLEET ? lanes : lanes.map((lane) => viewKey(lane, worker))
+  const plain = await db.all<number[]>(PLAIN_LANES, keys, LANES_AT_MOST)
+  return [...plain, ...(await db.all<number[]>(FAIR_LANES, id, LANES_AT_MOST))].slice(0, LANES_AT_MOST)
 }
 
 /** Applies the end of a job to its flow, also to a workflow flow: its job is locked, and then the flow, in their order. */

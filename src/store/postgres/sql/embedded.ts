@@ -89,6 +89,8 @@ export const MIGRATIONS: readonly string[] = [
   "ALTER TABLE sluice.arrivals ADD COLUMN lanes text[] COLLATE \"C\", ADD COLUMN firsts bigint[];\n",
   // 0042-failed-steps.sql
   "CREATE OR REPLACE FUNCTION sluice.note_flow() RETURNS trigger LANGUAGE plpgsql\nSECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$\nBEGIN\n  INSERT INTO sluice.events (item, name, kind, was, state, jobs, created, error)\n  VALUES (NEW.id, NEW.name, NEW.kind, OLD.state, NEW.state, NEW.total, NEW.created, NEW.error);\n  RETURN NULL;\nEND $f$;\nDROP FUNCTION IF EXISTS sluice.recover(bigint[], bigint[], text);\n",
+  // 0043-fair-lanes.sql
+  "DROP INDEX sluice.lanes_buckets;\nCREATE INDEX lanes_fair ON sluice.lanes (buckets) WHERE fair IS NOT NULL;\n",
 ]
 
 /**
