@@ -1,8 +1,10 @@
 -- Creates missing lanes, with their buckets. A bucket that was forgotten meanwhile is a new one.
--- Uses: [[limit, key, worker], …]; the worker, which owns the bucket, may be absent.
+-- Uses: [[limit, key, worker], …]; the worker, which owns the bucket, may be absent. The last
+-- columns say how each lane begins; without them it is empty.
 CREATE OR REPLACE FUNCTION sluice.create_lanes(
   p_keys text[], p_queues text[], p_uses text[], p_fair text[], p_shares int[], p_bases text[],
-  p_workers bigint[], p_now bigint
+  p_workers bigint[], p_now bigint, p_states int[] DEFAULT NULL, p_priorities bigint[] DEFAULT NULL,
+  p_heads bigint[] DEFAULT NULL, p_turns bigint[] DEFAULT NULL, p_passed text[] DEFAULT NULL
 ) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE
   v_limits text[]; v_keys text[]; v_owners bigint[]; v_made bigint[] := '{}'; wanted bigint[];
@@ -36,15 +38,23 @@ BEGIN
     );
   END LOOP;
   WITH created AS (
-    INSERT INTO sluice.lanes (key, queue, fair, share, base, worker, emptied, buckets)
-    SELECT g.key, g.queue, g.fair, coalesce(g.share, 1), g.base, g.worker, p_now, ARRAY(
+    INSERT INTO sluice.lanes (
+      key, queue, fair, share, base, worker, state, priority, head, turn, passed, emptied, buckets
+    )
+    SELECT g.key, g.queue, g.fair, coalesce(g.share, 1), g.base, g.worker,
+      coalesce(g.state, {{lane.empty}}), coalesce(g.priority, 0), coalesce(g.head, 0),
+      coalesce(g.turn, 0), g.passed, CASE WHEN g.state IS NULL THEN p_now END, ARRAY(
       SELECT b.id FROM json_array_elements(g.uses::json) WITH ORDINALITY e(use, n), sluice.buckets b
       WHERE b.limit_name = e.use ->> {{use.limit}} AND b.key = e.use ->> {{use.key}}
         AND b.worker = coalesce((e.use ->> {{use.worker}})::bigint, 0)
       ORDER BY e.n)
     FROM unnest(
-      p_keys, p_queues, p_uses, p_fair, p_shares, p_bases, p_workers
-    ) g(key, queue, uses, fair, share, base, worker)
+      p_keys, p_queues, p_uses, p_fair, p_shares, p_bases, p_workers, p_states, p_priorities,
+      p_heads, p_turns, p_passed
+    )
+      g(
+        key, queue, uses, fair, share, base, worker, state, priority, head, turn, passed
+      )
     ON CONFLICT DO NOTHING RETURNING buckets
   ), counted AS (
     SELECT s.id, sum(s.n) AS n

@@ -14,10 +14,9 @@ CREATE OR REPLACE FUNCTION sluice.take_arrivals(
   p_queues text[], p_turn bigint, p_tasks text[], p_known text, p_worker bigint
 ) RETURNS json LANGUAGE plpgsql {{by_index}} AS $f$
 DECLARE
-  v_unknown json; v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[];
+  v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[];
   v_fair text[]; v_shares int[]; v_levels bigint[]; v_firsts bigint[]; woken bigint[];
-  v_absent text[]; v_absent_queues text[]; v_absent_uses text[]; v_absent_fair text[];
-  v_absent_shares int[]; v_changed text[]; v_reshared boolean; v_apart boolean; v_spread text[];
+  v_reshared boolean; v_apart boolean; v_spread text[]; v_all text[]; v_given int[]; v_new record;
   v_turn bigint := p_turn;
   v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen);
   v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_count int;
@@ -77,20 +76,18 @@ BEGIN
   IF v_count < 1000 THEN PERFORM sluice.remember_taken_in(p_queues, v_seen); END IF;
   IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
   v_apart := EXISTS (SELECT 1 FROM sluice.apart);
+  v_all := v_keys;
+  v_given := v_shares;
   -- Never by index: to reach one text of an array the server walks over all before it. A job behind
   -- the head of a lane that is known to have jobs changes nothing there: it just joins.
-  SELECT array_agg(a.key) FILTER (WHERE a.absent),
-    array_agg(sluice.lane_queue(a.queue, a.key)) FILTER (WHERE a.absent),
-    array_agg(a.uses) FILTER (WHERE a.absent), array_agg(a.fair) FILTER (WHERE a.absent),
-    array_agg(a.share) FILTER (WHERE a.absent), coalesce(bool_or(a.shares), false),
-    array_agg(a.key) FILTER (WHERE NOT a.joins), array_agg(a.uses) FILTER (WHERE NOT a.joins),
+  SELECT coalesce(bool_or(a.reshares), false), array_agg(a.key) FILTER (WHERE NOT a.joins),
+    array_agg(a.queue) FILTER (WHERE NOT a.joins), array_agg(a.uses) FILTER (WHERE NOT a.joins),
+    array_agg(a.fair) FILTER (WHERE NOT a.joins), array_agg(a.share) FILTER (WHERE NOT a.joins),
     array_agg(a.look) FILTER (WHERE NOT a.joins), array_agg(a.level) FILTER (WHERE NOT a.joins),
     array_agg(a.first) FILTER (WHERE NOT a.joins)
-  INTO v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares, v_reshared,
-    v_changed, v_uses, v_looks, v_levels, v_firsts
+  INTO v_reshared, v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts
   FROM (
-    SELECT n.key, n.queue, coalesce(n.uses, j.uses) AS uses, coalesce(n.fair, j.fair) AS fair,
-      n.share, n.look, n.level, n.first, l.id IS NULL AS absent, l.share <> n.share AS shares,
+    SELECT n.*, l.share <> n.share AS reshares,
       NOT v_apart AND NOT n.look AND n.level IS NOT NULL AND l.sieve IS NULL
         AND coalesce(
           l.state IN ({{lane.open}}, {{lane.waiting}})
@@ -104,35 +101,43 @@ BEGIN
         key, queue, uses, fair, share, look, level, first
       )
     LEFT JOIN sluice.lanes l ON l.key = n.key
-    -- The limits of lanes that came together. If their first jobs have gone: those of any.
-    LEFT JOIN LATERAL (
-      SELECT j.uses, j.fair FROM sluice.jobs j
-      WHERE n.uses IS NULL AND (l.id IS NULL OR v_apart) AND j.seq = n.first AND j.lane = n.key
-      UNION ALL (
-        SELECT j.uses, j.fair FROM sluice.jobs j
-        WHERE n.uses IS NULL AND (l.id IS NULL OR v_apart) AND j.lane = n.key
-          AND j.state = {{job.available}}
-        ORDER BY j.priority DESC, j.seq LIMIT 1
-      )
-      LIMIT 1
-    ) j ON true
-    -- Nothing is left in a lane without any.
-    WHERE n.uses IS NOT NULL OR j.uses IS NOT NULL OR (l.id IS NOT NULL AND NOT v_apart)
   ) a;
-  IF v_absent IS NOT NULL THEN
-    PERFORM sluice.create_lanes(
-      v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares, NULL, NULL, v_now
-    );
-  END IF;
   -- A lane has the share of the job that came last.
   IF v_reshared THEN
     UPDATE sluice.lanes l
     SET share = a.share
-    FROM unnest(v_keys, v_shares) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
+    FROM unnest(v_all, v_given) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
   END IF;
-  v_keys := v_changed;
   IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
   IF v_apart THEN
+    -- The limits of lanes that came together. If their first jobs have gone: those of any.
+    SELECT array_agg(n.key), array_agg(n.queue), array_agg(coalesce(n.uses, j.uses)),
+      array_agg(coalesce(n.fair, j.fair)), array_agg(n.share), array_agg(n.look),
+      array_agg(n.level), array_agg(n.first)
+    INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts
+    FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts) n(
+        key, queue, uses, fair, share, look, level, first
+      )
+    LEFT JOIN LATERAL (
+      SELECT j.uses, j.fair FROM sluice.jobs j
+      WHERE n.uses IS NULL AND j.seq = n.first AND j.lane = n.key
+      UNION ALL (
+        SELECT j.uses, j.fair FROM sluice.jobs j
+        WHERE n.uses IS NULL AND j.lane = n.key AND j.state = {{job.available}}
+        ORDER BY j.priority DESC, j.seq LIMIT 1
+      )
+      LIMIT 1
+    ) j ON true
+    WHERE n.uses IS NOT NULL OR j.uses IS NOT NULL;
+    IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
+    -- Whether a new lane is spread is known once it has its buckets.
+    PERFORM sluice.create_lanes(
+      array_agg(a.key), array_agg(sluice.lane_queue(a.queue, a.key)), array_agg(a.uses),
+      array_agg(a.fair), array_agg(a.share), NULL, NULL, v_now
+    )
+    FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares) a(key, queue, uses, fair, share)
+    WHERE NOT EXISTS (SELECT 1 FROM sluice.lanes l WHERE l.key = a.key)
+    HAVING count(*) > 0;
     v_spread := sluice.spread_lanes(v_keys, v_uses, v_now);
   END IF;
   IF v_spread IS NOT NULL THEN
@@ -143,13 +148,21 @@ BEGIN
     FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first)
     LEFT JOIN sluice.lanes v ON v.base = a.key
     WHERE v.key IS NOT NULL OR a.key <> ALL (v_spread);
+    v_queues := NULL;
+    v_uses := NULL;
+    v_fair := NULL;
+    v_shares := NULL;
   END IF;
   v_turn := greatest(v_turn, v_now);
   WITH head AS MATERIALIZED (
-    SELECT l.id, l.queue, l.state, l.bucket, l.deputy_of, h.priority, h.seq, h.task,
+    SELECT l.id, coalesce(l.queue, a.queue) AS queue, coalesce(l.state, {{lane.empty}}) AS state,
+      l.bucket, l.deputy_of, h.priority, h.seq, h.task, a.key, coalesce(a.uses, h.uses) AS uses,
+      coalesce(a.fair, h.fair) AS fair, a.share,
       CASE
         WHEN h.task <> ALL (p_tasks)
-          THEN sluice.is_unlisted(l.queue, coalesce(l.base, l.key), p_tasks, p_worker, v_now)
+          THEN sluice.is_unlisted(
+            coalesce(l.queue, a.queue), coalesce(l.base, a.key), p_tasks, p_worker, v_now
+          )
         ELSE false
       END AS unlisted,
       -- A job behind all that the late scan read leaves the scan cursor valid. Any other change
@@ -162,18 +175,24 @@ BEGIN
           )
           THEN l.sieve
       END AS sieve,
-      CASE WHEN l.state = {{lane.empty}} THEN row_number() OVER (ORDER BY h.seq) END AS place
-    FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first)
-    JOIN sluice.lanes l ON l.key = a.key
+      CASE
+        WHEN coalesce(l.state, {{lane.empty}}) = {{lane.empty}}
+          THEN row_number() OVER (ORDER BY h.seq)
+      END AS place
+    FROM unnest(v_keys, v_looks, v_levels, v_firsts, v_queues, v_uses, v_fair, v_shares) a(
+        key, look, level, first, queue, uses, fair, share
+      )
+    LEFT JOIN sluice.lanes l ON l.key = a.key
     LEFT JOIN LATERAL
       (
-        SELECT j.priority, j.seq, j.task FROM sluice.jobs j
-        WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
+        -- The jobs of a lane have the same limits.
+        SELECT j.priority, j.seq, j.task, j.uses, j.fair FROM sluice.jobs j
+        WHERE j.lane = coalesce(l.base, a.key) AND j.state = {{job.available}}
         ORDER BY j.priority DESC, j.seq LIMIT 1
       ) h ON true
     WHERE CASE
       WHEN h.seq IS NULL THEN l.state <> {{lane.empty}}
-      WHEN l.state = {{lane.empty}} THEN true
+      WHEN coalesce(l.state, {{lane.empty}}) = {{lane.empty}} THEN true
       ELSE (h.priority, h.seq) <> (sluice.lane_level(l.priority), l.head) OR l.sieve IS NOT NULL
         OR (a.look AND l.state = {{lane.waiting}}) OR l.state = {{lane.parked}}
     END
@@ -200,21 +219,40 @@ BEGIN
   SELECT (
     SELECT array_agg(DISTINCT b) FROM head h, unnest(ARRAY[h.bucket, h.deputy_of]) b
     WHERE b IS NOT NULL
-  ),
-    v_turn + coalesce(max(place), 0),
+  ) AS woken,
+    v_turn + coalesce(max(place), 0) AS turn,
     (
       SELECT json_agg(u)
       FROM (
         SELECT DISTINCT sluice.shared_queue(h.queue) AS queue, h.task FROM head h
         WHERE h.unlisted
       ) u
-    )
-    INTO woken, v_turn, v_unknown
-    FROM head;
+    ) AS unknown,
+    array_agg(key) FILTER (WHERE id IS NULL) AS keys,
+    array_agg(sluice.lane_queue(queue, key)) FILTER (WHERE id IS NULL) AS queues,
+    array_agg(uses) FILTER (WHERE id IS NULL) AS uses,
+    array_agg(fair) FILTER (WHERE id IS NULL) AS fair,
+    array_agg(share) FILTER (WHERE id IS NULL) AS shares,
+    array_agg(CASE WHEN unlisted THEN {{lane.parked}} ELSE {{lane.open}} END)
+      FILTER (WHERE id IS NULL) AS states,
+    array_agg(priority) FILTER (WHERE id IS NULL) AS priorities,
+    array_agg(seq) FILTER (WHERE id IS NULL) AS heads,
+    array_agg(v_turn + place) FILTER (WHERE id IS NULL) AS turns,
+    array_agg(CASE WHEN unlisted THEN p_known END) FILTER (WHERE id IS NULL) AS passed
+  INTO v_new
+  FROM head;
+  woken := v_new.woken;
+  -- A new lane begins with its first job, at its turn.
+  IF v_new.keys IS NOT NULL THEN
+    PERFORM sluice.create_lanes(
+      v_new.keys, v_new.queues, v_new.uses, v_new.fair, v_new.shares, NULL, NULL, v_now,
+      v_new.states, v_new.priorities, v_new.heads, v_new.turns, v_new.passed
+    );
+  END IF;
   IF woken IS NOT NULL THEN
     PERFORM sluice.wake_lines(woken, v_now);
   END IF;
-  RETURN json_build_array(v_turn, v_unknown);
+  RETURN json_build_array(v_new.turn, v_new.unknown);
 END $f$;
 
 -- The signature that processes of 0.1.0 call while a newer one upgrades the store.
