@@ -78,8 +78,7 @@ export class Admission {
 
   #offer(lane: Lane, waitList: WaitList | null = null): void {
     if (waitList) waitList.queued = true
-    else this.#guarantees.offers(lane)
-    this.#order.push(candidateOf(lane, waitList))
+    this.#order.push(this.#guarantees.noted(candidateOf(lane, waitList)))
   }
 
   /** Adds a bucket whose wait list is due. */
@@ -139,7 +138,7 @@ export class Admission {
       else {
         this.#order.pop()
         if (share?.isBehindUnread(candidate)) this.#held.push(candidate)
-        else this.#consider(candidate)
+        else if (!this.#guarantees.hadLook(candidate)) this.#consider(candidate)
       }
     }
   }
@@ -202,7 +201,7 @@ export class Admission {
     if (share && share.slots > 0) {
       const first = this.#guarantees.before(lane, this.nowUs, this.#headOf)
       if (first) this.#offer(lane, waitList)
-      if (first) return this.#consider(candidateOf(first, null))
+      if (first) return this.#consider(first)
       const priority = share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
       if (this.#ahead || !this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
     }

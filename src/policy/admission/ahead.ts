@@ -81,6 +81,7 @@ export class Ahead {
   #isOpen({ bucket, weight }: Charge, head: Head, atUs: number): boolean {
     const { policy, state } = bucket
     if (!policy || state.closedUntilUs > this.clockUs) return false
+    if (policy.mode === 'shadow') return true
     const { allowance, rule } = state
     if (allowance && allowance.untilUs > this.clockUs && allowance.untilUs <= atUs) return false
     if (rule?.kind === 'sliding' && rule.debt > 0) return false

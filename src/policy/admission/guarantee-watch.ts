@@ -2,6 +2,8 @@ import { outsideUntil } from '../limits/guarantee.ts'
 import { comesToBeGuaranteed, waitsElsewhere, type WatchSource } from './drop-watch.ts'
 import { isGuaranteed, isWithin, sink } from './guaranteed.ts'
 import { type Bucket, type Head, type Lane, NEVER_US } from './lane.ts'
+import { TurnOrder } from './turn-order.ts'
+import type { Candidate } from './wait-list.ts'
 
 /**
  * Lanes that wait for a common limit outside their guarantee. At the instant at which their guarantee admits them, they
@@ -11,8 +13,10 @@ export class GuaranteeWatch {
   /** The buckets whose lanes elsewhere were examined or have changed. */
   readonly #changed = new Set<Bucket>()
 
-  /** The lanes with a guarantee in a bucket that were offered while they were open: no wait list ranks them. */
-  readonly #open = new Map<Bucket, Set<Lane>>()
+  /** The lanes with a guarantee in a bucket that were offered, but not by its own wait list, which ranks them. */
+  readonly #offered = new Map<Bucket, TurnOrder<Candidate>>()
+  /** The candidates that had their look before their turn. */
+  readonly #seen = new Set<Candidate>()
 
   note(bucket: Bucket): void {
     if (bucket.policy?.of) this.#changed.add(bucket)
@@ -51,32 +55,50 @@ export class GuaranteeWatch {
     return true
   }
 
-  /** Notes an open lane that is offered. */
-  offers(lane: Lane): void {
+  /** Notes a lane that is offered, and answers it. */
+  noted(candidate: Candidate): Candidate {
+    const { lane, waitList } = candidate
     for (const { policy } of lane.buckets)
       if (policy?.of)
-        for (const common of lane.buckets) if (common.limit === policy.of.limit) this.#openIn(common).add(lane)
+        for (const common of lane.buckets)
+          if (common.limit === policy.of.limit && common !== waitList?.bucket) this.#offeredIn(common).push(candidate)
+    return candidate
   }
 
-  /** An open lane that goes before this one: it is within its guarantee in a bucket where this one is not. Null: none. */
-  before(lane: Lane, nowUs: number, headOf: (lane: Lane) => Head | null): Lane | null {
-    if (this.#open.size === 0) return null
+  /** Whether a candidate has had its look before its turn. */
+  hadLook(candidate: Candidate): boolean {
+    return this.#seen.size > 0 && this.#seen.delete(candidate)
+  }
+
+  /**
+   * The first candidate that goes before this lane: it is within its guarantee in a bucket where this one is not. Null:
+   * none.
+   */
+  before(lane: Lane, nowUs: number, headOf: (lane: Lane) => Head | null): Candidate | null {
+    if (this.#offered.size === 0) return null
     for (const common of lane.buckets) {
-      const others = this.#open.get(common)
-      if (!others || others.size === 0 || (isGuaranteed(lane) && lane.on === common)) continue
+      const others = this.#offered.get(common)
+      if (!others?.top || (isGuaranteed(lane) && lane.on === common)) continue
       if (isWithin(lane, headOf(lane), common, nowUs)) continue
-      for (const other of others) {
-        // It is noted again when it is offered again.
-        others.delete(other)
-        if (other !== lane && other.state === 'open' && isWithin(other, headOf(other), common, nowUs)) return other
+      // A lane is noted again when it is offered again.
+      for (let next = others.pop(); next; next = others.pop()) {
+        if (next.lane === lane || !isStillOffered(next) || !isWithin(next.lane, headOf(next.lane), common, nowUs))
+          continue
+        this.#seen.add(next)
+        return next
       }
     }
     return null
   }
 
-  #openIn(common: Bucket): Set<Lane> {
-    let lanes = this.#open.get(common)
-    if (!lanes) this.#open.set(common, (lanes = new Set()))
+  #offeredIn(common: Bucket): TurnOrder<Candidate> {
+    let lanes = this.#offered.get(common)
+    if (!lanes) this.#offered.set(common, (lanes = new TurnOrder()))
     return lanes
   }
+}
+
+function isStillOffered({ lane, waitList, turn, head }: Candidate): boolean {
+  const isInPlace = waitList ? waitList.queued && lane.on === waitList.bucket : lane.state === 'open'
+  return isInPlace && lane.turn === turn && lane.head === head
 }

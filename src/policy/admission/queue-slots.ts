@@ -42,7 +42,7 @@ export function pay(charges: readonly Charge[], nowUs: number, startUs: number):
     if (bucket.policy.mode === 'shadow') {
       const shadow = chargeShadow(bucket.policy, bucket.state, bucket.active, startUs, weight)
       if (shadow) shadowed.push({ limit: bucket.limit, key: bucket.key, ...shadow })
-    } else charge(bucket.policy, bucket.state, nowUs, weight, startUs)
+    } else charge(bucket.policy, bucket.state, nowUs, weight, startUs, bucket.active)
     if (bucket.policy.concurrency !== null) bucket.active++
     bucket.granted++
     bucket.grantedUnits += weight

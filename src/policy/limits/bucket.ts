@@ -117,6 +117,7 @@ export function deniedUntil(
  * weight of 0 takes nothing.
  * @param startUs the instant of a start granted ahead; it counts from then. The state stays as of the clock: penalties
  * and reports end by it, and a later load must not find it ahead of the clock.
+ * @param active permits held before it: starts beyond the guaranteed permits leave a guarantee as it is.
  */
 export function charge(
   policy: LimitPolicy,
@@ -124,11 +125,12 @@ export function charge(
   nowUs: number,
   weight: number,
   startUs: number = nowUs,
+  active = 0,
 ): void {
   if (policy.mode === 'shadow') return takeUnits(policy, state, clockOf(policy, state, nowUs), weight)
   takeUnits(policy, state, nowUs, weight, startUs)
   noteStart(state, startUs)
-  chargeGuarantee(policy, state, startUs, weight)
+  chargeGuarantee(policy, state, startUs, weight, active)
   if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), startUs)
 }
 

@@ -32,13 +32,20 @@ export function outsideUntil(
   return untilUs <= nowUs ? null : untilUs
 }
 
-/** Counts a start at `startUs`, if it is within the guarantee. One that borrows leaves the guarantee as it is. */
-export function chargeGuarantee({ of }: LimitPolicy, state: Guaranteed, startUs: number, weight: number): void {
-  if (!of?.rule || weight === 0) return
-  const guarantee = state.guarantee ?? newRate(of.rule, startUs)
-  if (rateGrantUs(of.rule, guarantee, weight) > startUs) return
-  state.guarantee = guarantee
-  chargeRate(of.rule, guarantee, startUs, weight)
+/**
+ * Counts a start at `startUs`, if it is within the guarantee. One that borrows leaves the guarantee as it is.
+ *
+ * @param active permits of the bucket held before it.
+ */
+export function chargeGuarantee(
+  { of }: LimitPolicy,
+  state: Guaranteed,
+  startUs: number,
+  weight: number,
+  active: number,
+): void {
+  if (!of?.rule || weight === 0 || outsideUntil(of, state, active, startUs, weight) !== null) return
+  chargeRate(of.rule, (state.guarantee ??= newRate(of.rule, startUs)), startUs, weight)
 }
 
 /** The guarantee's state under a changed policy; null: it is unused, or there is none. */

@@ -46,7 +46,7 @@ export function chargeShadow(
   const { of: _of, ...real } = enforced(policy)
   const { onLimit, maxWaitUs } = real
   // The start is real, whenever the limit would have let it begin.
-  chargeGuarantee(policy, state, nowUs, weight)
+  chargeGuarantee(policy, state, nowUs, weight, active)
   const { closedUntilUs } = state
   const fromUs = Math.max(nowUs, state.atUs)
   const startUs =

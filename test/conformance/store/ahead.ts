@@ -90,6 +90,18 @@ export function ahead(backend: StoreBackend): void {
       expect((await started()).map(([, ms]) => ms)).toEqual(instants)
     })
 
+    it.each<[string, Policy]>([
+      ['permits', { concurrency: 2 }],
+      ['a strict rate', { rate: 1, per: '1s' }],
+      ['a fixed window', { window: 'fixed', max: 1, per: '1m' }],
+      ['heavier starts than its window', { window: 'sliding', max: 1, per: '1s' }],
+    ])('is the same beside a limit in shadow mode with %s', async (_, policy) => {
+      const { add, define } = bound(harness())
+      await define({ r: STRICT, s: { ...policy, mode: 'shadow' } })
+      await add('j', { limits: ['r', 's*2'] }, 8)
+      expect((await started()).map(([, ms]) => ms)).toEqual([0, 10, 20])
+    })
+
     it('of a fixed window counts the window that runs and the next one apart', async () => {
       const { add, at, define } = bound(harness())
       await define({ f: { window: 'fixed', max: 2, per: '1s' } })

@@ -50,6 +50,46 @@ export function guarantees(backend: StoreBackend): void {
       expect(await w.start()).toEqual(['a4'])
     })
 
+    test('goes before others within their guarantee by priority, also before any of them waits', async () => {
+      const w = harness()
+      await define(w, shares({ rate: 10, per: '1s', burst: 8 }, { rate: 10, per: '1s' }, { atLeast: '2 per 1s' }))
+      await w.add('a', { ...BORROWS, priority: 9 })
+      await w.add('b', of('b'))
+      await w.add('d', { ...of('d'), priority: 5 }, 2)
+      expect(await w.start({ slots: 2 })).toEqual(['d1', 'd2'])
+      expect(await w.start({ slots: 2 })).toEqual(['b', 'a'])
+    })
+
+    test('goes before a backlog at the instant at which another limit lets it go', async () => {
+      const w = harness()
+      await define(w, strict)
+      await w.define({ x: { every: '20ms' } })
+      await w.add('x', { limits: ['x'] })
+      await w.add('a', { ...BORROWS, priority: 9 }, 9)
+      expect((await w.start()).sort()).toEqual(['a1', 'x'])
+      await w.add('b', { limits: ['t:b', 'c', 'x'] })
+      expect(await w.start()).toEqual([])
+      expect((await w.explain('b')).waitsOn).toEqual({ limit: 'x', key: '' })
+      w.at(10)
+      expect(await w.start()).toEqual(['a2'])
+      w.at(20)
+      expect(await w.start()).toEqual(['b'])
+    })
+
+    test('is not used by a start beyond the guaranteed permits, which borrows', async () => {
+      const w = harness()
+      const common: Policy = { rate: 10, per: '1s', burst: 2, concurrency: 9 }
+      await define(w, shares(common, { concurrency: 9 }, { atLeast: { every: '150ms', concurrency: 1 } }))
+      await w.add('b', of('b'), 2)
+      expect(await w.start({ slots: 1 })).toEqual(['b1'])
+      w.at(200)
+      expect(await w.start()).toEqual(['b2'])
+      await w.complete('b1', 'b2')
+      await w.add('a', { ...BORROWS, priority: 9 }, 9)
+      await w.add('late', of('b'))
+      expect(await w.start({ slots: 1 })).toEqual(['late'])
+    })
+
     test('wakes a claim at its own instant while its limit is closed for others', async () => {
       const w = harness()
       await define(
