@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { NewJob } from '../../src/jobs/job.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import type { Claim, Store } from '../../src/store/contract/store.ts'
 import { sqliteBackend } from '../store/sqlite-backend.ts'
 import { checkAgainstModel } from './store/model-check.ts'
@@ -14,6 +15,10 @@ const changedJobs =
 const changedClaims =
   (change: (claim: Claim) => Claim | Promise<Claim>): Mutation =>
   (store) => ({ claim: async (request) => change(await store.claim(request)) })
+
+const changedLimits =
+  (change: (policy: LimitPolicy) => LimitPolicy): Mutation =>
+  (store) => ({ define: (limits) => store.define(limits.map((limit) => ({ ...limit, policy: change(limit.policy) }))) })
 
 const later = (claim: Claim, byUs: number): Claim =>
   claim.nextWakeUs === null ? claim : { ...claim, nextWakeUs: claim.nextWakeUs + byUs }
@@ -40,6 +45,27 @@ const MUTATIONS: Readonly<Record<string, Mutation>> = {
   'a limiter that forgets permits': (store) => ({
     define: (limits) =>
       store.define(limits.map((limit) => ({ ...limit, policy: { ...limit.policy, concurrency: 99 } }))),
+  }),
+  'a limiter that forgets a guarantee': changedLimits(({ of: _of, ...policy }) => policy),
+  'a limiter that keeps no reserve for guarantees': changedLimits((policy) =>
+    policy.of
+      ? { ...policy, of: { ...policy.of, keys: 1, rule: policy.of.rule && { ...policy.of.rule, burst: 1 } } }
+      : policy,
+  ),
+  'a limit in shadow mode that is enforced': changedLimits(({ mode: _mode, ...policy }) => policy),
+  'a limit that tells nothing in shadow mode': changedClaims((claim) => ({
+    ...claim,
+    jobs: claim.jobs.map(({ shadowed: _shadowed, ...job }) => job),
+  })),
+  'a start that is told a millisecond early': changedClaims((claim) => ({
+    ...claim,
+    jobs: claim.jobs.map((job) => ({ ...job, startedUs: job.startedUs - (job.startedUs > claim.nowUs ? 1000 : 0) })),
+  })),
+  'a claim that grants further ahead than asked': (store) => ({
+    claim: (request) => store.claim(() => ({ ...request(), ...(request().aheadUs && { aheadUs: 30_000 }) })),
+  }),
+  'a claim that grants nothing ahead': (store) => ({
+    claim: (request) => store.claim(() => ({ ...request(), aheadUs: 0 })),
   }),
   'a lane that ignores priority': changedJobs((job) => ({ ...job, priority: 0 })),
   'a claim that skips a lane': (store) => ({
@@ -86,9 +112,15 @@ describe('a store with a fault is caught by the model check', () => {
   const faultsOf = async (mutation: Mutation): Promise<readonly string[]> => {
     const wrap = (store: Store): Store => mutated(store, mutation(store))
     const faults: string[] = []
-    for (const kind of ['single', 'any'] as const)
-      if (faults.length === 0)
-        faults.push(...(await checkAgainstModel(backend, { kind, from: 1, seeds: 20, wrap, faultsAtMost: 1 })).faults)
+    for (const [kind, aheadMs] of [
+      ['single', 0],
+      ['any', 0],
+      ['shares', 0],
+      ['single', 20],
+    ] as const) {
+      const options = { kind, aheadMs, from: 1, seeds: 20, wrap, faultsAtMost: 1 }
+      if (faults.length === 0) faults.push(...(await checkAgainstModel(backend, options)).faults)
+    }
     return faults
   }
 

@@ -1,9 +1,18 @@
 // Types of lanes.mjs, for the tests that check the store against it. Times are in milliseconds.
-export interface ModelLimit { readonly T?: number; readonly burst?: number; readonly concurrency?: number }
+export interface ModelShare { readonly limit: string; readonly T?: number; readonly burst?: number; readonly concurrency?: number; readonly keys?: number }
+export interface ModelLimit {
+  readonly T?: number
+  readonly burst?: number
+  readonly concurrency?: number
+  readonly mode?: 'shadow'
+  readonly onLimit?: 'drop'
+  readonly maxWait?: number
+  readonly of?: ModelShare
+}
 export interface ModelBucket { readonly name: string; readonly limit: ModelLimit; tat: number; active: number; waiters: Set<ModelLane>; wakeAt: number }
 export interface ModelLane { readonly id: string; readonly names: readonly string[]; readonly jobs: ModelJob[]; state: 'empty' | 'open' | 'waiting'; on: ModelBucket | null; turn: number }
 export interface ModelJob { readonly id: number; readonly lane: ModelLane; readonly priority: number; readonly weight: number; readonly ms: number; readonly at: number; readonly started?: number; readonly end?: number }
-export interface ModelStart { readonly t: number; readonly lane: string; readonly names: readonly string[]; readonly id: number; readonly priority: number; readonly weight: number; readonly waited: number }
+export interface ModelStart { readonly t: number; readonly decided?: number; readonly lane: string; readonly names: readonly string[]; readonly id: number; readonly priority: number; readonly weight: number; readonly waited: number }
 export declare class Model {
   constructor(options: { readonly limits: Readonly<Record<string, ModelLimit>>; readonly slots: number })
   now: number

@@ -1,4 +1,4 @@
-import type { ModelLimit } from '../../model/lanes.mjs'
+import type { ModelLimit, ModelShare } from '../../model/lanes.mjs'
 
 /** One job of a history; times in ms. */
 export interface Arrival {
@@ -25,9 +25,11 @@ export interface History {
 /**
  * `any`: all that the rules allow; the choice of the first of several lanes decides the rest, so two sound schedulers
  * may differ. `single`: every job needs one bucket, and slots are without end: no choice is left. `shared`: lanes of
- * one shared limit, whose own limits never refuse, with jobs that are alike: any choice starts as many.
+ * one shared limit, whose own limits never refuse, with jobs that are alike: any choice starts as many. `shadow`: as
+ * `any`, and some limits only tell what they would have done. `shares`: as `shadow`, with guaranteed shares of a common
+ * limit, in rates and in permits.
  */
-export type HistoryKind = 'any' | 'single' | 'shared'
+export type HistoryKind = 'any' | 'single' | 'shared' | 'shadow' | 'shares'
 
 /** The history of a seed, always the same. */
 export function historyOf(seed: number, kind: HistoryKind): History {
@@ -50,6 +52,9 @@ function mixed(
   const limits: Record<string, ModelLimit> = {}
   const count = 1 + int(3)
   for (let i = 0; i < count; i++) limits[`l${i}`] = limit()
+  if (kind === 'shadow' || kind === 'shares')
+    for (const [name, each] of Object.entries(limits)) if (random() < 0.4) limits[name] = inShadow(each, random, int)
+  if (kind === 'shares') Object.assign(limits, sharing(random, int))
   const keys = 1 + int(4)
   const slots = kind === 'single' ? 1e6 : 1 + int(20)
   const steps: Step[] = []
@@ -58,6 +63,7 @@ function mixed(
     const wanted = kind === 'single' ? 1 : 1 + int(count)
     const names = new Set<string>()
     while (names.size < wanted) names.add(`l${int(count)}${random() < 0.6 ? `:${int(keys)}` : ''}`)
+    if (kind === 'shares') share(names, random, int, keys)
     const most = Math.min(...[...names].map((name) => limits[name.split(':')[0]!]?.burst ?? 99))
     const weight = Math.min(1 + int(3), most)
     steps.push({
@@ -87,6 +93,42 @@ function shared(seed: number, random: () => number, int: (n: number) => number, 
   }
   steps.push({ kind: 'run', ms: 10_000_000 })
   return { seed, limits, slots: 1e6, steps }
+}
+
+function inShadow(limit: ModelLimit, random: () => number, int: (n: number) => number): ModelLimit {
+  const drops = random() < 0.3
+  return { ...limit, mode: 'shadow', ...(drops && { onLimit: 'drop' }), ...(random() < 0.3 && { maxWait: int(500) }) }
+}
+
+/** A common limit `c`, and two with a guaranteed share of it, which seldom refuse by themselves. */
+function sharing(random: () => number, int: (n: number) => number): Record<string, ModelLimit> {
+  const permits = random() < 0.25
+  const T = 10 + int(40)
+  const burst = 1 + int(8)
+  const concurrency = permits || random() < 0.3 ? 2 + int(3) : null
+  const some = (units: number | null): { concurrency?: number } => (units === null ? {} : { concurrency: units })
+  const limits: Record<string, ModelLimit> = { c: { ...(!permits && { T, burst }), ...some(concurrency) } }
+  for (const name of ['s', 'u']) {
+    const of: ModelShare = {
+      limit: 'c',
+      ...(!permits && { T: 2 * T + int(200), burst: 1 + int(Math.min(burst, 3)) }),
+      ...some(concurrency !== null && (permits || random() < 0.5) ? 1 + int(concurrency) : null),
+      ...(random() < 0.5 && { keys: 1 + int(3) }),
+    }
+    limits[name] = { ...(!permits && { T: 1 + int(T), burst: 99 }), ...some(concurrency && concurrency + 60), of }
+  }
+  return limits
+}
+
+/** Makes a job one that needs the common limit, mostly, and often a share of it. */
+function share(names: Set<string>, random: () => number, int: (n: number) => number, keys: number): void {
+  if (random() < 0.3) names.clear()
+  if (random() < 0.8 || names.size === 0) names.add('c')
+  for (const [name, often] of [
+    ['s', 0.5],
+    ['u', 0.2],
+  ] as const)
+    if (random() < often) names.add('c').add(`${name}:${int(keys)}`)
 }
 
 /** Source: mulberry32, by Tommy Ettinger (public domain). */
