@@ -47,7 +47,7 @@ export class Limiter {
   constructor(options: CheckedOptions, { load, isLocal, hasWaitLists }: BackendLoader) {
     this.#options = options
     const { clock, leaseUs, failMode, maxWaiting } = options
-    const limits = (this.#limits = new LimiterLimits(options.adopts))
+    const limits = (this.#limits = new LimiterLimits(options.adopts, hasWaitLists))
     limits.add(options.limits, 'createLimiter')
     for (const name of failMode.names) limits.known(name, 'failMode of createLimiter')
     this.#access = new Access(load, isLocal, {
@@ -312,7 +312,7 @@ export class Limiter {
     const buckets = this.#limits.resolve(uses, 'limiter.acquire')
     const { priority = 0 } = options
     checkPriority(priority, 'limiter.acquire')
-    const waitUs = waitUsOf(options.wait)
+    const waitUs = this.#limits.waitUsOf(buckets, waitUsOf(options.wait))
     const now = this.#lines.acquireNow(buckets, priority)
     if (now) return this.#started(buckets, now)
     return this.#lines.acquire(buckets, priority, waitUs, signal).then((granted) => this.#started(buckets, granted))

@@ -13,13 +13,17 @@ export type Use = LimitUse<unknown>
 export class LimiterLimits {
   readonly #policies = new Map<string, LimitPolicy>()
   readonly #adopts: boolean
+  readonly #ofJobs: boolean
+  /** No limit bounds how long its calls may wait. */
+  #isPatient = true
   /** The last use of one bucket, and that bucket: calls for one key often follow each other. */
   #last: unknown = null
   #lastBuckets: readonly BucketUse[] = []
 
-  /** @param adopts a use defines its limit */
-  constructor(adopts = false) {
+  /** @param adopts a use defines its limit @param ofJobs the limits are those of a store, which treats calls as jobs */
+  constructor(adopts = false, ofJobs = false) {
     this.#adopts = adopts
+    this.#ofJobs = ofJobs
   }
 
   /**
@@ -31,7 +35,8 @@ export class LimiterLimits {
     return checkLimits(limits, `limits of ${what}`).map((each) => {
       if (!('name' in each)) throw notALimit(each, what)
       const { limit: name, policy } = useOf(each)
-      refuseOfJobs(name, policy, what)
+      refuseOfJobs(name, policy, what, this.#ofJobs)
+      if (!this.#ofJobs && longestWaitUs(policy) < Infinity) this.#isPatient = false
       this.#checkSame(name, policy, what)
       this.#policies.set(name, policy)
       return { name, policy, version: policy.version ?? 0 }
@@ -40,6 +45,15 @@ export class LimiterLimits {
 
   policy(name: string): LimitPolicy | null {
     return this.#policies.get(name) ?? null
+  }
+
+  /** How long a call may wait: as it says, and at most as its limits say. A store sees to that itself. */
+  waitUsOf(buckets: readonly BucketUse[], waitUs: number): number {
+    if (this.#isPatient) return waitUs
+    return buckets.reduce((least, { limit }) => {
+      const policy = this.#policies.get(limit)
+      return policy ? Math.min(least, longestWaitUs(policy)) : least
+    }, waitUs)
   }
 
   /** The policy of a limit. @throws {SluiceError} `limit.unknown` */
@@ -132,14 +146,29 @@ export class LimiterLimits {
   }
 }
 
-/** Refuses what only a store keeps, for its jobs. @throws {SluiceError} `policy.invalid` */
-function refuseOfJobs(name: string, policy: LimitPolicy, what: string): void {
+/** Refuses what only a store keeps, or only jobs have. @throws {SluiceError} `policy.invalid` */
+function refuseOfJobs(name: string, policy: LimitPolicy, what: string, ofJobs: boolean): void {
   refuseShare(name, policy, what)
-  if (policy.mode !== 'shadow') return
+  const field =
+    policy.mode === 'shadow'
+      ? 'mode'
+      : ofJobs
+        ? null
+        : policy.scope === 'worker'
+          ? 'scope'
+          : policy.retries === 'free'
+            ? 'retries'
+            : null
+  if (field === null) return
   throw new SluiceError(
     'policy.invalid',
-    `${what}: limit ${name} has mode 'shadow', which only a store keeps. Remove mode.`,
+    `${what}: limit ${name} has ${field} '${policy[field]}', which only a store keeps, for its jobs. Remove ${field}.`,
   )
+}
+
+/** How long a limit lets a call wait, in µs; `drop`: not at all. */
+function longestWaitUs({ maxWaitUs, onLimit }: LimitPolicy): number {
+  return onLimit === 'drop' ? 0 : (maxWaitUs ?? Infinity)
 }
 
 /** A guaranteed share is an order among the jobs of an engine, and of plain code beside them. */

@@ -1,6 +1,6 @@
 /** Changes of limits, as plain data: each makes a new timeline of one limit. */
 import { SluiceError } from '../../base/errors.ts'
-import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import { applyOverride, type OverrideEvent } from '../../policy/limits/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/limits/timeline.ts'
 import type { ChangeRequest } from '../contract/limiter.ts'
@@ -39,12 +39,7 @@ export function changeEvent(timeline: Timeline, request: ChangeRequest, sinceUs:
   const stands = timeline.records().some((each) => each.ended === null && each.kind === kind && each.key === key)
   if (change === null && !stands) return null
   if (change !== null && kind === 'override') {
-    const { mode } = applyOverride(definition.policy, change, `limit ${limit}`)
-    if (mode === 'shadow')
-      throw new SluiceError(
-        'policy.invalid',
-        `limit ${limit}: mode is invalid: 'shadow'. Only a store keeps such a limit, for its jobs. Expected 'enforce'.`,
-      )
+    refuseOfJobs(definition.policy, applyOverride(definition.policy, change, `limit ${limit}`), limit)
   }
   const untilUs = forUs === null || change === null ? null : sinceUs + forUs
   return { kind, revision: timeline.revision + 1, sinceUs, key, change, untilUs, by, reason }
@@ -71,4 +66,27 @@ export function kept(events: readonly LimitEvent[]): readonly LimitEvent[] {
     if (kind === 'definition' && revision !== last) gone.add(revision)
   }
   return events.filter(({ revision }) => !gone.has(revision))
+}
+
+/** Refuses what only a store does, for its jobs. @throws {SluiceError} `policy.invalid` */
+function refuseOfJobs(from: LimitPolicy, to: LimitPolicy, limit: string): void {
+  // The jobs of a limit with a backend stand in a store, which has their bounds.
+  const ofJobs = from.backend !== undefined
+  const field =
+    to.mode === 'shadow'
+      ? 'mode'
+      : ofJobs
+        ? null
+        : from.onLimit !== to.onLimit
+          ? 'onLimit'
+          : from.maxWaitUs !== to.maxWaitUs
+            ? 'maxWait'
+            : from.retries !== to.retries
+              ? 'retries'
+              : null
+  if (field !== null)
+    throw new SluiceError(
+      'policy.invalid',
+      `limit ${limit}: an override cannot change ${field} here: only a store can, for its jobs. Remove ${field}.`,
+    )
 }
