@@ -92,7 +92,7 @@ async function granted(limiter: Limiter, use: Limit, priority = 0): Promise<void
     }
 }
 
-/** What a second start of plain code does. */
+/** The fate of a second start of plain code. */
 async function ofCalls(place: Exclude<Place, 'jobs'>, more: object): Promise<string> {
   const tight = one(more)
   const limiter = open(place, [tight], namespace())
@@ -111,7 +111,7 @@ async function ofCalls(place: Exclude<Place, 'jobs'>, more: object): Promise<str
   }
 }
 
-/** What a second job does whose limit has a backend. */
+/** The fate of jobs whose limit has a backend. */
 async function ofJobs(more: object): Promise<string> {
   const tight = one({ backend: 'shared', ...more })
   const work = task('work', { limits: [tight], run: () => undefined })
