@@ -1,6 +1,7 @@
 import { systemClock } from '../base/clock.ts'
 import { checkOptions } from '../base/options.ts'
 import { durationUs, MAX_DURATION_US, type Duration } from '../base/duration.ts'
+import { partitionKey } from '../policy/limits/partition-key.ts'
 import { type HeadersLike, headerSource, type HeaderSource } from './header-source.ts'
 import { readRefusal, type RetryAfter } from './rate-limit-headers.ts'
 
@@ -75,6 +76,17 @@ function nameIn(limit: unknown): string | null {
 function headersOf(response: unknown): unknown {
   if (typeof response !== 'object' || response === null || !('headers' in response)) return response
   return typeof response.headers === 'object' && response.headers !== null ? response.headers : response
+}
+
+/**
+ * The key of the bucket that a refusal names, as buckets store it; null: it names none. A thrown error may hold anything,
+ * and reading it must not fail.
+ * @param what names the refusal in messages.
+ */
+export function keyOfRefusal({ key }: Pick<RateLimited, 'key'>, what: string): string | null {
+  if (typeof key !== 'string' && !Number.isFinite(key)) return null
+  const named = partitionKey(key, 'shared', what)
+  return named.kind === 'key' ? named.key : null
 }
 
 /** The inputs of a penalty's length. */

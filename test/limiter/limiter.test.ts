@@ -376,6 +376,22 @@ describe('run', () => {
     expect(await limiter.inspect(tokens)).toMatchObject({ available: 0, debt: 10 })
     await expect(limiter.charge(tokens, -1)).rejects.toMatchObject({ code: 'option.invalid' })
   })
+
+  it('gives back no more than the start took, however often its cost is corrected', async () => {
+    const tokens = limit('tokens', { rate: 100, per: '1m' })
+    const { limiter } = harness({ limits: [tokens] })
+    await limiter.acquire([tokens.weight(60)])
+    await limiter.run([tokens.weight(10)], async (ctx) => {
+      for (let n = 0; n < 5; n++) await ctx.charge(tokens, -10)
+      await ctx.charge(tokens.key('other'), -10)
+    })
+    expect(await limiter.inspect(tokens)).toMatchObject({ available: 40 })
+    const permit = await limiter.acquire([tokens.weight(10)])
+    await limiter.charge(tokens, 5, permit)
+    await limiter.charge(tokens, -100, permit)
+    await limiter.charge(tokens, -1, permit)
+    expect(await limiter.inspect(tokens)).toMatchObject({ available: 40 })
+  })
 })
 
 describe('fetch', () => {
@@ -472,6 +488,26 @@ describe('a wrong argument', () => {
     expect(await limiter.inspect(slots)).toMatchObject({ active: 0 })
   })
 
+  it('is told from a backend that cannot be reached', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock })
+    await limiter.acquire([outbound])
+    await limiter.override(outbound, { rate: 50 })
+    for (const change of [undefined, null, 5])
+      await expect(limiter.override(outbound, change as never)).rejects.toMatchObject({ code: 'policy.invalid' })
+    const until = { until: '1s' } as never
+    for (const end of [limiter.resume(outbound, until), limiter.removeOverride(outbound, until)])
+      await expect(end).rejects.toMatchObject({ code: 'option.invalid' })
+    expect((await limiter.inspect(outbound)).policy.rule).toMatchObject({ rate: 50 })
+    seen.isDown = true
+    for (const id of ['', 'x'.repeat(256)]) {
+      expect(await limiter.confirm(id)).toEqual({ kind: 'gone' })
+      expect(await limiter.cancel(id)).toBe(false)
+    }
+    seen.isDown = false
+  })
+
   it('a permit starts one run: released or used, it is refused', async () => {
     const { limiter } = harness()
     const permit = await limiter.acquire([crm])
@@ -497,6 +533,25 @@ describe('a refusal', () => {
     await limiter.run([slots, crm.key('c'), crm.key('d')].reverse(), work).catch(() => undefined)
     expect((await limiter.inspect(crm.key('c'))).closedUntil).toBeNull()
     expect((await limiter.inspect(crm.key('d'))).closedUntil).not.toBeNull()
+  })
+
+  it('closes the bucket of its key, whatever text or value that is', async () => {
+    const { limiter } = harness()
+    const refuse = (key: unknown): Promise<unknown> =>
+      limiter
+        .run([outbound, crm.key('own')], () => {
+          throw new RateLimited({ retryAfter: '5s', limit: crm, key: key as string })
+        })
+        .catch((error: unknown) => error)
+    for (const key of ['k'.repeat(1025), 'a\0b', '\ud800', -0, 4.5]) {
+      await limiter.forget(crm.key('own'))
+      expect(await refuse(key)).toBeInstanceOf(RateLimited)
+      expect((await limiter.inspect(crm.key(key))).closedUntil).not.toBeNull()
+    }
+    expect((await limiter.inspect(crm.key('own'))).closedUntil).toBeNull()
+    await limiter.forget(crm.key('own'))
+    await refuse({})
+    expect((await limiter.inspect(crm.key('own'))).closedUntil).not.toBeNull()
   })
 
   it('gets to the caller although the backend cannot be reached', async () => {

@@ -13,7 +13,7 @@ import type { Key } from '../../policy/limits/key-path.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
-import { changeInText, type PolicyChange } from '../../policy/limits/override.ts'
+import { changeIn, type PolicyChange } from '../../policy/limits/override.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type BucketView, bucketViewOf } from './bucket-view.ts'
@@ -136,19 +136,16 @@ export class LimitsApi {
     change: PolicyChange | string,
     options: { until?: Duration | Date } & Remark = {},
   ): Promise<void> {
-    const found = typeof change === 'string' ? await this.#changeInText(nameOf(limit), change) : change
-    if (typeof found !== 'object' || found === null)
-      throw new SluiceError(
-        'policy.invalid',
-        `limit ${nameOf(limit)}: the override is invalid: ${show(found)}. Expected its changes, such as { rate: 5 } or '5/s'.`,
-      )
+    const name = nameOf(limit)
+    const found = changeIn(change, await this.#policyFor(change, name), `limit ${name}`)
     await this.#change(limit, key, 'override', found, options)
   }
 
   /** The definition says whether a text means a rate or a window. */
-  async #changeInText(name: string, text: string): Promise<PolicyChange> {
+  async #policyFor(change: unknown, name: string): Promise<LimitPolicy> {
+    if (typeof change !== 'string') return NO_POLICY
     const found = (await (await this.#hooks.store()).limits()).find((each) => each.name === name)
-    return changeInText(text, found?.policy ?? NO_POLICY, `limit ${name}`)
+    return found?.policy ?? NO_POLICY
   }
 
   /** Ends an override early; false: there was none. @throws {SluiceError} `limit.unknown` */

@@ -13,10 +13,9 @@ import type { Settlement, SettleResult } from '../../jobs/settlement.ts'
 import { NonRetryable } from '../../jobs/handler-errors.ts'
 import { extraOf } from '../../jobs/job-extra.ts'
 import { isRateLimited } from '../../jobs/is-rate-limited.ts'
-import { penaltyUs, type RateLimited } from '../../jobs/rate-limited.ts'
+import { keyOfRefusal, penaltyUs, type RateLimited } from '../../jobs/rate-limited.ts'
 import { retryDelayUs } from '../../jobs/retry-policy.ts'
 import { paceOf } from '../../policy/limits/pace.ts'
-import { partitionKey } from '../../policy/limits/partition-key.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { RunEnd } from '../events/instrumentation.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
@@ -196,8 +195,7 @@ export function pushBackOf(
     refusal.limitName === null ? (listed ?? job.uses[0]) : job.uses.find((use) => use.limit === refusal.limitName)
   const called = refusal.limitName ?? own?.limit ?? null
   const limit = called === null || own || context.limits.policy(called) ? called : null
-  const named = isKey(refusal.key) ? partitionKey(refusal.key, 'shared', `a RateLimited of ${task.name}`) : null
-  const key = named?.kind === 'key' ? named.key : (own?.key ?? '')
+  const key = keyOfRefusal(refusal, `a RateLimited of ${task.name}`) ?? own?.key ?? ''
   const { intervalUs, periodUs } = paceOf(limit === null ? null : context.limits.policy(limit))
   return {
     limit,
@@ -210,11 +208,6 @@ export function pushBackOf(
       maxPenaltyUs: context.maxPenaltyUs,
     }),
   }
-}
-
-/** A handler's error may hold anything, and reading it must not fail. */
-function isKey(key: unknown): key is string | number {
-  return typeof key === 'string' || Number.isFinite(key)
 }
 
 /** An error as stored with the job: a code of at most 255 characters, a message of at most 8,000. */

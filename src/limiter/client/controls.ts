@@ -73,7 +73,7 @@ export function changeOf(
   options: ChangeOptions,
   clock: Clock,
 ): ChangeRequest {
-  checkOptions(options, ['key', 'until', 'by', 'reason'], `the ${kind}`)
+  checkOptions(options, ['key', ...(change === null ? [] : ['until']), 'by', 'reason'], `the ${kind}`)
   const { key, until } = options
   const name = nameOf(limit)
   const forUs = until === undefined ? null : lengthUsOf(until, clock)

@@ -55,15 +55,16 @@ export class Feedback {
    * backend cannot be reached it does nothing: the refusal, or the answer, is what the caller has to get.
    */
   async refused({ uses }: Running, listed: readonly Use[], refusal: RateLimited): Promise<void> {
-    const { limitName, key } = refusal
+    const { limitName } = refusal
     const named = limitName === null ? this.#first(uses, listed) : uses.find(({ limit }) => limit === limitName)
     const limit = named?.limit ?? limitName
     const policy = limit === null ? null : this.#options.limits.policy(limit)
     if (limit === null || !policy) return
     const { intervalUs, periodUs } = paceOf(policy)
-    const { penaltyUs } = await refusals()
+    const { keyOfRefusal, penaltyUs } = await refusals()
     const forUs = penaltyUs(refusal, { nowMs: this.#options.clock.now(), intervalUs, periodUs })
-    await ifReached(() => this.penalize({ limit, key: key === null ? (named?.key ?? '') : String(key) }, forUs))
+    const key = keyOfRefusal(refusal, 'a RateLimited') ?? named?.key ?? ''
+    await ifReached(() => this.penalize({ limit, key }, forUs))
   }
 
   /** Buckets are sorted by name: the first of them may be any. */

@@ -3,12 +3,12 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { checkPriority } from '../../base/priority.ts'
 import { systemRandom } from '../../base/random.ts'
-import { isName, isStorable, LONGEST_NAME } from '../../base/text.ts'
+import { isName, LONGEST_NAME } from '../../base/text.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isRateLimited } from '../../jobs/is-rate-limited.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
-import { changeInText, type PolicyChange } from '../../policy/limits/override.ts'
+import { changeIn, type PolicyChange } from '../../policy/limits/override.ts'
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import type { BackendLoader, BucketName, BucketUse, Granted, LimitBackend } from '../contract/limiter.ts'
 import { Access } from './access.ts'
@@ -145,7 +145,7 @@ export class Limiter {
     try {
       return await work({
         signal: signal ? AbortSignal.any([signal, start.signal]) : start.signal,
-        charge: (use, units) => this.#charge(use, units, start.atUs),
+        charge: (use, units) => this.#charge(use, units, start),
         observe: async (answer) => {
           await this.#feedback.observe(start, uses, answer)
           this.#changed(start.uses)
@@ -215,7 +215,7 @@ export class Limiter {
    */
   async confirm(id: string, uses?: readonly Use[]): Promise<Confirmed> {
     // No backend can hold such an id.
-    if (!isStorable(checkText(id, 'The id of limiter.confirm'))) return { kind: 'gone' }
+    if (!isName(checkText(id, 'The id of limiter.confirm'))) return { kind: 'gone' }
     const named = uses && this.#limits.resolve(uses, 'limiter.confirm')
     const buckets = named ?? this.#reserved.get(id) ?? []
     const answer = await this.#call(
@@ -229,7 +229,7 @@ export class Limiter {
 
   /** Gives a reservation back, as far as no later start counts on it. False: it is gone. */
   async cancel(id: string): Promise<boolean> {
-    if (!isStorable(checkText(id, 'The id of limiter.cancel'))) return false
+    if (!isName(checkText(id, 'The id of limiter.cancel'))) return false
     this.#reserved.delete(id)
     return this.#call((backend) => backend.cancel(id))
   }
@@ -241,7 +241,7 @@ export class Limiter {
   async charge(use: Use, units: number, permit?: Permit): Promise<void> {
     if (permit === undefined && units < 0)
       throw new SluiceError('option.invalid', 'limiter.charge needs the permit of the start whose units return.')
-    await this.#charge(use, units, permit instanceof GrantedStart ? permit.atUs : 0)
+    await this.#charge(use, units, permit instanceof GrantedStart ? permit : null)
   }
 
   /** Closes a bucket for so long. */
@@ -253,10 +253,7 @@ export class Limiter {
   /** Changes numbers of a limit's policy, for all processes and until it ends: `{ rate: 5 }`, or a text as `'5/s'`. */
   async override(limit: Limit | string, change: PolicyChange | string, options: ChangeOptions = {}): Promise<void> {
     const name = typeof limit === 'object' && limit !== null ? limit.name : limit
-    const found =
-      typeof change === 'string'
-        ? changeInText(change, this.#limits.policy(name) ?? NO_POLICY, `limit ${name}`)
-        : change
+    const found = changeIn(change, this.#limits.policy(name) ?? NO_POLICY, `limit ${name}`)
     await this.#change('override', limit, found, options)
   }
 
@@ -333,7 +330,7 @@ export class Limiter {
     return this.#access.call(work, late)
   }
 
-  async #charge(use: Use, units: number, atUs: number): Promise<void> {
+  async #charge(use: Use, units: number, start: GrantedStart | null): Promise<void> {
     const bucket = this.#limits.one(use, 'charge')
     const rule = this.#limits.policy(bucket.limit)?.rule
     if (!Number.isSafeInteger(units) || Math.abs(units) > MAX_UNITS)
@@ -344,8 +341,10 @@ export class Limiter {
     if (!rule || rule.kind === 'spacing')
       throw new SluiceError('option.invalid', `The limit ${bucket.limit} counts starts, not units: it takes no charge.`)
     if (this.#closing) throw closed()
-    await this.#access.charge(bucket, units, atUs)
-    if (units < 0) this.#lines.changed(bucket.limit)
+    const due = start ? start.corrected(bucket, units) : units
+    if (due === 0) return
+    await this.#access.charge(bucket, due, start?.atUs ?? 0)
+    if (due < 0) this.#lines.changed(bucket.limit)
   }
 
   async #change(

@@ -1,6 +1,6 @@
 import { show } from '../../base/options.ts'
 import { SluiceError } from '../../base/errors.ts'
-import type { BucketUse, Granted, HeldPermit } from '../contract/limiter.ts'
+import type { BucketName, BucketUse, Granted, HeldPermit } from '../contract/limiter.ts'
 import type { Permits } from './permits.ts'
 
 /** A granted start. Release it at its end, in a `finally`. */
@@ -32,6 +32,8 @@ export class GrantedStart implements Permit {
   #controller: AbortController | null = null
   #isUsed = false
   #isLost = false
+  /** By bucket. */
+  #corrected: Map<string, number> | null = null
 
   constructor(uses: readonly BucketUse[], granted: Granted, seq: number, owner: StartOwner) {
     this.uses = uses
@@ -55,6 +57,17 @@ export class GrantedStart implements Permit {
   /** It was released, or work runs under it: a second run would have no units. */
   get isUsed(): boolean {
     return this.#isUsed
+  }
+
+  /** The units of a correction that count: all corrections together give back no more than the start took. */
+  corrected({ limit, key }: BucketName, units: number): number {
+    const id = `${limit}\0${key}`
+    const before = this.#corrected?.get(id) ?? 0
+    const { weight = 0 } = this.uses.find((use) => use.limit === limit && use.key === key) ?? {}
+    const counted = Math.max(units, -(weight + before))
+    this.#corrected ??= new Map()
+    this.#corrected.set(id, before + counted)
+    return counted
   }
 
   /** Work runs under it. */

@@ -1,5 +1,6 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { show } from '../../base/options.ts'
 import { guardsOf, type LimitPolicy, type OnLimit } from './limit.ts'
 import { normalisePolicy } from './normalise.ts'
 import { readPolicyText } from './policy-text.ts'
@@ -110,6 +111,19 @@ export function changeInText(text: string, { rule }: LimitPolicy, what: string):
   const ownZone = rule?.kind === 'fixed' && rule.window.align === 'calendar' ? rule.window.timezone : undefined
   const isSame = window === rule?.kind && timezone === ownZone
   return { ...others, max, ...(!isSame && { window, ...(timezone !== undefined && { timezone }) }) }
+}
+
+/**
+ * The change that a caller gives, as an object or as a text. @param what names the limit in messages.
+ * @throws {SluiceError} `policy.invalid`
+ */
+export function changeIn(change: unknown, policy: LimitPolicy, what: string): PolicyChange {
+  if (typeof change === 'string') return changeInText(change, policy, what)
+  if (typeof change === 'object' && change !== null) return change
+  throw new SluiceError(
+    'policy.invalid',
+    `${what}: the override is invalid: ${show(change)}. Expected its changes, such as { rate: 5 } or '5/s'.`,
+  )
 }
 
 /** Applies an older change to a policy. If the limit was redefined since, values that no longer fit are left out. */
