@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, type Limit, task } from '../../src/exports/index.ts'
 import { createLimiter } from '../../src/exports/limiter.ts'
+import { internalsOf } from '../../src/engine/internals.ts'
 import { everyStore } from '../stores.ts'
 import { createEngineHarness } from './engine-harness.ts'
 
@@ -54,6 +55,26 @@ describe.each(stores)('a guaranteed share of a common limit, on $name', (store) 
     const rest = during.length - theirs.length
     expect(rest).toBeGreaterThanOrEqual(98)
     expect(rest).toBeLessThanOrEqual(102)
+  })
+
+  test('is refused to a call that leaves the common limit out, as a program over HTTP may', async () => {
+    const outbound = limit('outbound', { rate: 1, per: '1s' })
+    const share = limit('tenant', { rate: 9, per: '1s', of: { limit: outbound, atLeast: { every: '9s' } } })
+    const { engine } = stage(outbound, share)
+    await engine.start()
+    const backend = await internalsOf(engine).budgets.backend()
+    const request = (...limits: string[]) => ({
+      uses: limits.map((name) => ({ limit: name, key: name === 'tenant' ? 'a' : '', weight: 1 })),
+      priority: 0,
+      line: 0,
+      permit: 'p',
+      leaseUs: 1_000_000,
+    })
+    const refused = { code: 'policy.invalid', message: expect.stringContaining('a share of outbound') as string }
+    await expect(backend.acquire([request('tenant')])).rejects.toMatchObject(refused)
+    await expect(backend.reserve(request('tenant'), 1_000_000)).rejects.toMatchObject(refused)
+    expect(await backend.acquire([request('outbound', 'tenant')])).toMatchObject([{ kind: 'granted' }])
+    expect(await backend.acquire([request('outbound')])).toMatchObject([{ kind: 'denied' }])
   })
 
   test('is that of plain code too, which goes before a backlog at once, and then in its turn', async () => {

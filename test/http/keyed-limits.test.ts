@@ -200,6 +200,15 @@ test('40: what waits is available, counted with its key, and the limit tells who
   expect(body).toMatchObject({ key: 'gate', waiting_count: 2, rate: { limit: 1, period: 'PT10S', current_count: 1 } })
 })
 
+test('a share of a common limit is refused without that: the job would not pay there', async () => {
+  const outbound = limit('outbound', { rate: 10, per: '1s' })
+  const calls = limit('calls', { rate: 5, per: '1s', of: { limit: outbound, atLeast: '1/s' } })
+  const d = await HttpHarness.open({ engine: { limits: [outbound, calls] } })
+  const options = { rate_limit: { x_limit: { name: 'calls', key: 'a' } } }
+  expect(await d.post('/ojs/v1/jobs', { type: 'work', args: [], options })).toMatchObject({ status: 422 })
+  await d.push({ rate_limit: { x_limit: { name: 'outbound' } } })
+})
+
 function sendFetch(d: HttpHarness): ReturnType<HttpHarness['post']> {
   return d.post('/ojs/v1/workers/fetch', { queues: ['q'], worker_id: 'w' })
 }

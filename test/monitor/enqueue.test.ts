@@ -66,6 +66,23 @@ describe.each(stores)('on $name', ({ create }) => {
     expect(await m.send('POST', '/jobs', named)).toMatchObject({ status: 429, body: { error: { code: 'QUEUE_FULL' } } })
   })
 
+  test('a job by the name of its limits has the buckets that code would give it', async () => {
+    const common = limit('common', { rate: 10, per: '1h' })
+    const share = limit('share', { rate: 5, per: '1h', of: { limit: common, atLeast: '1 per 1h', keys: 2 } })
+    const other = task('other', input<string>(), { limits: [share.by((given) => given)], run: () => undefined })
+    const m = await open({ tasks: [work, other] })
+    const key = 'k'.repeat(1025)
+    const ofCode = idOf(await m.send('POST', '/jobs', { task: 'work', input: key }))
+    const named = idOf(await m.send('POST', '/jobs', { task: 'elsewhere', limits: [{ limit: 'crm', key }] }))
+    expect((await m.sluice.jobs.explain(named)).limits).toEqual((await m.sluice.jobs.explain(ofCode)).limits)
+    const limits = [{ limit: 'share', key: 'a' }]
+    const half = await m.send('POST', '/jobs', { task: 'elsewhere', limits })
+    expect(half).toMatchObject({ status: 422, body: { error: { message: expect.stringContaining('common') } } })
+    const whole = { task: 'elsewhere', limits: [...limits, { limit: 'common' }] }
+    expect((await m.send('POST', '/jobs', whole)).status).toBe(201)
+    expect((await m.send('POST', '/jobs', { task: 'other', input: 'a' })).status).toBe(201)
+  })
+
   test('a tenant stores and starts its own, and a reader nothing', async () => {
     const m = await open()
     m.grant = { role: 'operator', name: 'ann', tenant: 'acme' }

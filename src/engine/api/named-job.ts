@@ -1,12 +1,14 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { show } from '../../base/options.ts'
-import { isName, isStorable } from '../../base/text.ts'
+import { isName } from '../../base/text.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import { retryPolicy } from '../../jobs/retry-policy.ts'
 import { input } from '../../jobs/schema.ts'
 import { checkUnits } from '../../policy/limits/define.ts'
+import { requireCommon } from '../../policy/limits/guarantee.ts'
+import { partitionKey, SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { BucketUse, Store } from '../../store/contract/store.ts'
 import { weightUnder } from '../define/limit-registry.ts'
 import { definitionOf, task, type TaskDefinition } from '../define/task.ts'
@@ -31,7 +33,6 @@ export interface NamedJob {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-const LONGEST_KEY = 4096
 const PLAIN = definitionOf(task('plain', input<unknown>(), { run: () => undefined }))
 
 /**
@@ -61,11 +62,11 @@ export async function prepareNamed(
   const job = await prepare(calls, listed ?? { ...PLAIN, name }, given, options)
   const known = new Map(limits?.length ? (await store.limits()).map((each) => [each.name, each.policy]) : [])
   const uses = [...(configured ?? job.uses)]
-  for (const { limit, key = '' } of limits ?? []) {
+  for (const { limit, key: given = '' } of limits ?? []) {
     const policy = known.get(limit)
     if (!policy) throw new SluiceError('limit.unknown', `No limit ${show(limit)} is defined in this store.`)
-    if (key.length > LONGEST_KEY || !isStorable(key))
-      throw new SluiceError('limit.key.invalid', `The key of the limit ${show(limit)} is invalid: ${show(key)}.`)
+    const found = partitionKey(given, 'shared', `limit ${limit}`)
+    const key = found.kind === 'key' ? found.key : SHARED_KEY
     if (uses.some((use) => use.limit === limit && use.key === key))
       throw new SluiceError(
         'option.invalid',
@@ -74,6 +75,7 @@ export async function prepareNamed(
     const units = checkUnits(weight ?? 1, `limit ${limit}`)
     uses.push({ limit, key, weight: weightUnder(policy, units, job.priority, `limit ${limit}`) })
   }
+  for (const { limit } of limits ?? []) requireCommon(limit, known.get(limit), uses)
   return {
     ...job,
     uses: inLaneOrder(uses),

@@ -1,5 +1,6 @@
 import type { NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
+import { requireCommon } from '../../policy/limits/guarantee.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
 import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
@@ -60,6 +61,9 @@ export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promis
       uses.map((each) => checkedUse(call, each, json, { known, limits }))
     const [first, ...others] = checked(named)
     const uses = once([...(first ? [first] : []), ...others, ...checked(own)])
+    // The configuration adds the common limit of its own ones.
+    for (const { name, use } of named)
+      if (!server.limits.definition(tenant, name)) requireCommon(name, known.get(use.limit)?.policy, uses)
     const job = newJob(json, { tenant, nowMs, newId: server.newId, uses, first: first ?? null })
     return server.limits.covers(json.type) ? job : server.remote.withLimits(job)
   })

@@ -81,6 +81,24 @@ export function reserves(policies: Iterable<LimitPolicy | null | undefined>): Ma
   return sums
 }
 
+/**
+ * Refuses a start under a limit that names no budget of the common one of which that limit has a share: it would not pay
+ * there.
+ * @throws {SluiceError} `policy.invalid`
+ */
+export function requireCommon(
+  limit: string,
+  policy: LimitPolicy | null | undefined,
+  uses: readonly { readonly limit: string }[],
+): void {
+  const common = policy?.of?.limit
+  if (common === undefined || uses.some((use) => use.limit === common)) return
+  throw new SluiceError(
+    'policy.invalid',
+    `limit ${limit} has a share of ${common}, to which each start pays too. Name a budget of ${common} beside it.`,
+  )
+}
+
 /** The units per µs that a policy grants in the long run; a spacing counts starts. Infinity: nothing over time bounds it. */
 export function fullPace({ rule, spacing }: LimitPolicy): number {
   return Math.min(paceOfRule(rule), spacing ? 1 / spacing.everyUs : Infinity)

@@ -16,6 +16,7 @@ import {
   storedReservation,
 } from '../../../limiter/ledger/reservations.ts'
 import { RESERVATION_LAPSES_US } from '../../../policy/limits/booked.ts'
+import { requireCommon } from '../../../policy/limits/guarantee.ts'
 import { loadBuckets, ofTheFleet } from '../buckets.ts'
 import { bucketOf } from '../stored-bucket.ts'
 import { ask, type Reading } from '../reading.ts'
@@ -35,6 +36,7 @@ export function* acquire(access: Access, requests: readonly UnitRequest[]): Read
   const uses = requests.flatMap((request) => request.uses)
   yield* endLeases(access, uses)
   const ledger = yield* openLedger(access, uses)
+  for (const request of requests) requireWhole(ledger, request)
   const standing = yield* standingAt(access, ledger)
   const answers = acquireIn(
     ledger,
@@ -48,6 +50,7 @@ export function* acquire(access: Access, requests: readonly UnitRequest[]): Read
 /** Books the exact next start of a request, unless a lane waits for one of its buckets. */
 export function* reserve(access: Access, request: UnitRequest, atMostUs: number): Reading<ReservationAnswer> {
   const ledger = yield* openLedger(access, request.uses)
+  requireWhole(ledger, request)
   const denied = heldUp(ledger, yield* standingAt(access, ledger), request)
   if (denied) return denied
   const before = yield* reservationOf(access, TAKE, request.permit)
@@ -112,6 +115,11 @@ export function* inspectBucket(access: Access, { limit, key }: BucketName): Read
   const ledger = new StoreLedger([stored], limits, instant)
   const bucket = ledger.bucket(limit, key)
   return bucket && reportOf(bucket, limits.timeline(limit), instant.nowUs)
+}
+
+/** @throws {SluiceError} `policy.invalid` for a share of a common limit that the request leaves out */
+function requireWhole(ledger: StoreLedger, { uses }: UnitRequest): void {
+  for (const { limit, key } of uses) requireCommon(limit, ledger.bucket(limit, key)?.policy, uses)
 }
 
 function keep({ db }: Access, reservation: Reservation): Reading<number> {
