@@ -64,6 +64,21 @@ describe.skipIf(client === null)('windows of the calendar on Redis', () => {
     expect(starts(await fleet[0]!.ask(6))).toBe(5)
   })
 
+  it('hold for processes of an earlier version, and where one of those has defined the limit', async () => {
+    nowUs += 24 * HOUR_US
+    const { ask } = await defined()
+    const place = `{sluice:${name}}:policies`
+    const policy = JSON.parse(String(await client?.sendCommand(['HGET', place, 'day']))) as object
+    // Their script leaves such a limit to their process, which reads the calendar from the definition.
+    expect(policy).toMatchObject({ slow: true })
+    const { rule: _, ...written } = { rule: null, ...policy }
+    await client?.sendCommand(['HSET', place, 'day', JSON.stringify(written)])
+    expect(starts(await ask(7))).toBe(5)
+    const others = await Promise.all([ask(7, 'a'), ask(7, 'a')])
+    expect(starts(others.flat())).toBe(5)
+    await client?.sendCommand(['HSET', place, 'day', JSON.stringify(policy)])
+  })
+
   it.each([
     ['none', (): string => ''],
     [

@@ -95,7 +95,8 @@ function plain(policy: LimitPolicy): object {
   if (window.align === 'epoch') return { ...beside, rule: { kind, max, period: window.periodUs, guard } }
   // Only how long a bucket is kept depends on this period.
   const period = paceOf(policy).periodUs
-  return { ...beside, rule: { kind, max, period, guard, calendar: calendarName(window) } }
+  // The script of earlier versions would take it for a window by the epoch. It leaves a slow one to its process.
+  return { ...beside, slow: true, rule: { kind, max, period, guard, calendar: calendarName(window) } }
 }
 
 /** The fields of a hash, from the list of a script. */

@@ -66,7 +66,10 @@ local function load(i)
     return bucket
   end
   local rule = found.rule
-  if (rule and rule.calendar and not carries(rule, calendars[rule.calendar])) or (found.ends and found.ends <= now) then
+  local calendar = rule and rule.calendar
+  -- Earlier versions wrote a limit with a calendar without its rule.
+  local slow = calendar and not carries(rule, calendars[calendar]) or (found.slow and not calendar)
+  if slow or (found.ends and found.ends <= now) then
     bucket.kind = 'slow'
     return bucket
   end
