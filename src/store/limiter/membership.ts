@@ -44,8 +44,9 @@ export class Membership {
     })
   }
 
-  /** The number of this process as a worker. */
+  /** The number of this process as a worker. A call that waits keeps it: from now on the process beats. */
   join(): Promise<number> {
+    this.begin()
     return this.#joining.done()
   }
 
