@@ -26,6 +26,7 @@ import { ACQUIRE, PERMITS, READ, SWAP } from './lua/embedded.ts'
 import { RedisPolicies } from './policies.ts'
 import { RedisBucket } from './redis-bucket.ts'
 import { parsed, stored } from './reservation-text.ts'
+import { type ScriptAnswer, ScriptCall } from './script-call.ts'
 
 const ACQUIRE_SCRIPT = scriptOf(ACQUIRE)
 const PERMITS_SCRIPT = scriptOf(PERMITS)
@@ -169,40 +170,23 @@ export class RedisBackend implements LimitBackend {
   }
 
   async #acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
-    const names: BucketName[] = []
-    const places = new Map<string, number>()
-    const keys = [this.#keys.policies]
-    const placeOf = (name: BucketName): number => {
-      const key = this.#keys.bucket(name)
-      let place = places.get(key)
-      if (place === undefined) {
-        places.set(key, (place = names.push({ limit: name.limit, key: name.key })))
-        keys.push(key, this.#keys.permits(name))
-      }
-      return place
-    }
-    const asked = requests.map(({ uses, priority, line, permit, leaseUs, aheadUs = 0, withinUs = 0 }) => [
-      line,
-      priority,
-      leaseUs,
-      permit,
-      uses.map((use) => [placeOf(use), use.weight]),
-      aheadUs,
-      withinUs,
-    ])
-    const args = [JSON.stringify(asked), JSON.stringify(names.map(({ limit, key }) => [limit, key]))]
-    const windows = this.#windows(names)
-    const answers = await this.#inTime(keys, args, [requests[0]?.caller ?? '', windows])
-    return this.#answered(requests, answers, names, windows)
+    const call = new ScriptCall(this.#keys, requests)
+    const windows = this.#windows(call.buckets)
+    const [decidedUs, answers] = await this.#inTime(call, windows, requests[0]?.caller)
+    const nowUs = this.#options.nowUs ? decidedUs : systemClock.monotonicUs() + this.#offset.guessUs
+    const decided = requests.map((request, i) => call.answerTo(request, answers[i] ?? 0, decidedUs, nowUs))
+    const left = requests.filter((_, i) => decided[i] === null)
+    if (left.length === 0) return decided as UnitAnswer[]
+    const rest = [...(await this.#askAgain(left, call.buckets, windows))]
+    return decided.map((answer) => answer ?? (rest.shift() as UnitAnswer))
   }
 
   /** Lets the script give units back: on a hot key another caller is always first. False: it leaves that to this process. */
   async #giveBack(name: BucketName, units: number, atUs: number): Promise<boolean> {
-    const keys = [this.#keys.policies, this.#keys.bucket(name), this.#keys.permits(name)]
-    const request = [0, 0, 0, '', [[1, units]], 0, 0, atUs]
-    const args = [JSON.stringify([request]), JSON.stringify([[name.limit, name.key]])]
-    const [, answer] = await this.#inTime(keys, args, ['', this.#windows([name])])
-    return answer?.[0] !== SLOW
+    const request = { uses: [{ ...name, weight: units }], priority: 0, line: 0, permit: '', leaseUs: 0 }
+    const call = new ScriptCall(this.#keys, [request])
+    const [nowUs, [answer = 0]] = await this.#inTime(call, this.#windows([name]), '', String(atUs))
+    return call.answerTo(request, answer, nowUs, nowUs) !== null
   }
 
   /** The windows of calendars by the server's clock, or by this host's before the first answer. The script checks it. */
@@ -212,42 +196,25 @@ export class RedisBackend implements LimitBackend {
   }
 
   /** Runs the script, unless it would reach the server too late. A clock that was set forward costs a second call. */
-  async #inTime(keys: readonly string[], args: readonly string[], more: readonly string[]): Promise<number[][]> {
+  async #inTime(
+    call: ScriptCall,
+    windows: string,
+    caller = '',
+    backAtUs = '',
+  ): Promise<readonly [nowUs: number, answers: readonly ScriptAnswer[]]> {
+    const { keys, args } = call
     const testUs = this.#options.nowUs?.()
     for (let tries = 0; tries < 2; tries++) {
-      const latest =
-        !this.#offset.isKnown || testUs !== undefined
-          ? ''
-          : String(systemClock.monotonicUs() + this.#offset.guessUs + PATIENCE_US)
       const sentUs = systemClock.monotonicUs()
-      const reply = await this.#scripts.run(ACQUIRE_SCRIPT, keys, [...args, latest, String(testUs ?? ''), ...more])
-      const [nowUs, ...answers] = reply as [number, ...(number | number[])[]]
+      const isFree = !this.#offset.isKnown || testUs !== undefined
+      const latest = isFree ? '' : String(sentUs + this.#offset.guessUs + PATIENCE_US)
+      const more = [...args, latest, String(testUs ?? ''), caller, windows, backAtUs]
+      const reply = (await this.#scripts.run(ACQUIRE_SCRIPT, keys, more)) as [number, ...ScriptAnswer[]]
+      const nowUs = reply[0]
       this.#offset.note(sentUs, systemClock.monotonicUs(), nowUs)
-      if (answers[0] !== -1) return [[nowUs], ...(answers as number[][])]
+      if (reply[1] !== -1) return [nowUs, reply.slice(1)]
     }
     throw new Error('the call reached the server too late')
-  }
-
-  async #answered(
-    requests: readonly UnitRequest[],
-    [[nowUs = 0] = [], ...answers]: readonly number[][],
-    names: readonly BucketName[],
-    windows: string,
-  ): Promise<readonly UnitAnswer[]> {
-    const left = requests.filter((_, i) => answers[i]?.[0] === SLOW)
-    const decided = left.length === 0 ? [] : [...(await this.#askAgain(left, names, windows))]
-    return requests.map(({ permit }, i): UnitAnswer => {
-      const [kind, place = 0, us = -1, callers = 0] = answers[i] ?? []
-      if (kind === SLOW) return decided.shift() as UnitAnswer
-      const by = names[place - 1] as BucketName
-      if (kind === UNKNOWN) return { kind: 'unknown', limit: by.limit }
-      const leftUs = us < 0 ? null : Math.max(0, us - this.#sinceUs(nowUs))
-      if (kind === DENIED) return { kind: 'denied', by, retryAfterUs: leftUs, ...(callers > 0 && { callers }) }
-      const [, startInUs = 0, ...permits] = answers[i] ?? []
-      const of = permits.map((each) => names[each - 1] as BucketName)
-      const granted = { kind: 'granted', atUs: nowUs + startInUs, startInUs } as const
-      return this.#aged({ ...granted, permit: of.length === 0 ? null : { id: permit, of } })
-    })
   }
 
   /**
@@ -389,10 +356,6 @@ export class RedisBackend implements LimitBackend {
     return parsed((await this.#scripts.command('GET', this.#keys.reservation(id))) as string | null)
   }
 }
-
-const DENIED = 0
-const UNKNOWN = 2
-const SLOW = 3
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => systemClock.setTimer(resolve, ms))

@@ -1,15 +1,16 @@
 -- Decides requests for units: the same mathematics as src/policy, in doubles that stay exact integers.
 -- KEYS[1]: the policies in force, a hash by limit. KEYS[2i], KEYS[2i+1]: the state and the permits of bucket i.
--- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...], aheadUs, withinUs, atUs], ...]; aheadUs and withinUs are 0 if
--- absent. With atUs, the only request gives back units of one bucket that a start took at that instant.
--- ARGV[2]: [[limit, key], ...] of the buckets.
+-- ARGV[1]: [[line, priority, leaseUs, permit, aheadUs, withinUs, i, weight, ...], ...], with i and the weight of each use.
+-- ARGV[2]: [limit, ...] of the buckets, in their order.
 -- ARGV[3]: the latest instant at which the caller still waits, or ''. ARGV[4]: the instant, for tests, or ''.
 -- ARGV[5]: the name of the caller, if it wants to know how many are refused. They stand among the permits, below zero.
 -- ARGV[6]: the windows of calendars around now, as {"day Europe/Paris": [start, ...], ...}, or ''.
--- Answers: now, then for each request {1, us, i ...} granted as of so long from now, with the buckets that gave a permit; {0, i, us} denied by
--- bucket i for so long, -1: until a permit returns, with the callers that it refused lately; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
-local sub = string.sub
-local names = cjson.decode(ARGV[2])
+-- ARGV[7]: '', or an instant: the only request then gives back the units of one bucket that a start took at it.
+-- Answers: now, then for each request us: granted as of so long from now; {1, us, i, ...}: the same, and these buckets gave
+-- a permit; {0, i, us, callers}: denied by bucket i for so long, -1: until a permit returns, with the callers that it
+-- refused lately; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
+local sub, match = string.sub, string.match
+local limits = cjson.decode(ARGV[2])
 local requests = cjson.decode(ARGV[1])
 local policies, buckets = {}, {}
 local calendars = ARGV[6] and ARGV[6] ~= '' and cjson.decode(ARGV[6]) or {}
@@ -55,12 +56,12 @@ end
 local function load(i)
   local known = buckets[i]
   if known then return known end
-  local name = names[i]
-  local bucket = {i = i, kind = 'known'}
+  local limit, key = limits[i], KEYS[2 * i]
+  local found = policy(limit)
+  -- The name of the limit within a key of Redis holds no colon.
+  if found and found.keys then found = policy(limit .. '\0' .. match(key, '{[^}]*}:b:[^:]*:(.*)')) or found end
+  local bucket = {i = i, kind = 'known', policy = found, active = 0, stored = false, state = false, changed = false}
   buckets[i] = bucket
-  local found = policy(name[1])
-  if found and found.keys then found = policy(name[1] .. '\0' .. name[2]) or found end
-  bucket.policy = found
   if not found then
     bucket.kind = 'unknown'
     return bucket
@@ -73,9 +74,8 @@ local function load(i)
     bucket.kind = 'slow'
     return bucket
   end
-  bucket.active = 0
   if found.concurrency then bucket.active = redis.call('ZCOUNT', KEYS[2 * i + 1], '(' .. text(now), '+inf') end
-  local stored = redis.call('GET', KEYS[2 * i])
+  local stored = redis.call('GET', key)
   bucket.stored = stored
   if stored then
     bucket.state = decode(stored, bucket)
@@ -141,50 +141,55 @@ local function refused(i, us)
 end
 
 local function ask(request)
-  local uses = request[5]
-  for _, use in ipairs(uses) do
-    local kind = load(use[1]).kind
-    if kind == 'unknown' then return {2, use[1]} end
+  -- The uses of a request begin with its seventh field: a bucket and a weight each.
+  local last = #request
+  for u = 7, last, 2 do
+    local kind = load(request[u]).kind
+    if kind == 'unknown' then return {2, request[u]} end
     if kind == 'slow' then return {3} end
   end
   missing = false
-  local from = now + (request[6] or 0)
+  local from = now + request[5]
   local at, by = from, nil
   for _ = 1, 64 do
     local next = at
-    for _, use in ipairs(uses) do
-      local bucket = buckets[use[1]]
+    for u = 7, last, 2 do
+      local i = request[u]
+      local bucket = buckets[i]
       local head = bucket.policy.headroom
-      local us = admitted(bucket, at, use[2], head and request[2] < head.priority and head.units or 0)
+      local us = admitted(bucket, at, request[u + 1], head and request[2] < head.priority and head.units or 0)
       if missing then return {3} end
-      if us == INF then return {0, use[1], -1, refused(use[1], -1)} end
+      if us == INF then return {0, i, -1, refused(i, -1)} end
       if us > next then
         next = us
-        by = use[1]
+        by = i
       end
     end
     if next == at then break end
     at = next
   end
-  if by and at - from > (request[7] or 0) then return {0, by, at - from, refused(by, at - from)} end
-  local answer = {1, at - now}
-  for _, use in ipairs(uses) do
-    local bucket = buckets[use[1]]
-    charge(bucket, use[2], at)
+  if by and at - from > request[6] then return {0, by, at - from, refused(by, at - from)} end
+  local answer = at - now
+  for u = 7, last, 2 do
+    local i = request[u]
+    local bucket = buckets[i]
+    charge(bucket, request[u + 1], at)
     if bucket.policy.concurrency then
-      local key, lease = KEYS[2 * use[1] + 1], request[3]
+      local key, lease = KEYS[2 * i + 1], request[3]
       if redis.call('ZADD', key, text(now + lease), request[4]) == 1 then bucket.active = bucket.active + 1 end
       local ttl = lasting(ceil(lease / 1000) + 1000)
       if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, text(ttl)) end
       bucket.expired = true
-      answer[#answer + 1] = use[1]
+      if answer == at - now then answer = {1, at - now} end
+      answer[#answer + 1] = i
     end
   end
   return answer
 end
 
 -- Gives back units that a start took at its instant.
-local function giveBack(i, units, at)
+local function giveBack(request, at)
+  local i, units = request[7], request[8]
   local bucket = load(i)
   if bucket.kind ~= 'known' then return bucket.kind == 'unknown' and {2, i} or {3} end
   local found, state = touch(bucket)
@@ -193,7 +198,7 @@ local function giveBack(i, units, at)
   local allowance = state.allowance
   if allowance and at >= allowance.since then allowance.units = allowance.units + units end
   bucket.changed = true
-  return {1, 0}
+  return 0
 end
 
 -- How long a bucket differs from a new one, in us.
@@ -225,14 +230,13 @@ local function store(bucket)
   end
   if state.spacing then out = out .. format(',6,%d', state.spacing.next - now) end
   if rule then out = out .. ',' .. RULES[rule.kind].write(state.rule, now) end
-  redis.call('SET', key, out .. ']', 'PX', text(lasting(ceil(left / 1000) + 1)))
+  redis.call('SET', key, out .. ']', 'PX', lasting(ceil(left / 1000) + 1))
 end
 
-local answers, stopped = {now}, {}
+local answers, stopped, backAt = {now}, {}, tonumber(ARGV[7])
 for _, request in ipairs(requests) do
-  local use = request[8] and request[5][1]
-  local answer = use and giveBack(use[1], use[2], request[8]) or stopped[request[1]] or ask(request)
-  if answer[1] ~= 1 then stopped[request[1]] = answer end
+  local answer = backAt and giveBack(request, backAt) or stopped[request[1]] or ask(request)
+  if type(answer) == 'table' and answer[1] ~= 1 then stopped[request[1]] = answer end
   answers[#answers + 1] = answer
 end
 for _, bucket in pairs(buckets) do if bucket.changed then store(bucket) end end

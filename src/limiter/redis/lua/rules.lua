@@ -1,7 +1,7 @@
 -- The rules over time: the same mathematics as src/policy/rules, in doubles that stay exact integers. It is put before
 -- acquire.lua, and knows the instant `now`.
 local LATEST, INF, EXACT = 9000000000000000, 1 / 0, 9007199254740991
-local floor, ceil, max, min, fmod = math.floor, math.ceil, math.max, math.min, math.fmod
+local floor, ceil, max, min, fmod, abs = math.floor, math.ceil, math.max, math.min, math.fmod, math.abs
 
 local now = tonumber(ARGV[4])
 if not now then
@@ -13,16 +13,17 @@ if ARGV[3] ~= '' and now > tonumber(ARGV[3]) then return {now, -1} end
 local format, concat = string.format, table.concat
 local function text(number) return format('%d', number) end
 
+-- The remainder, exact where value and divisor together fit in 53 bits: % may be off by one divisor.
 local function modulo(value, divisor)
-  local rest = fmod(value, divisor)
+  local rest = value % divisor
   if rest < 0 then return rest + divisor end
-  return rest + 0
+  return rest < divisor and rest or rest - divisor
 end
 
 -- The whole part and the remainder of (a * b + c) / divisor, exact for any product. Beyond 53 bits a, b >= 0.
 local function divide(a, b, c, divisor)
   local product = a * b
-  if math.abs(product) + math.abs(c) <= EXACT then
+  if abs(product) + abs(c) + divisor <= EXACT then
     local sum = product + c
     local rest = modulo(sum, divisor)
     return (sum - rest) / divisor, rest
