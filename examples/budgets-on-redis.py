@@ -36,15 +36,15 @@ def acquire(weight=1, priority=0, lease_us=30_000_000):
     tag = "{sluice:" + namespace.replace("{", "%7B").replace("}", "%7D") + "}"
     bucket = quote(limit, safe="!'()*-._~") + ":" + key
     keys = [f"{tag}:policies", f"{tag}:b:{bucket}", f"{tag}:p:{bucket}"]
-    request = [[0, priority, lease_us, str(uuid.uuid4()), [[1, weight]]]]
-    arguments = [json.dumps(request), json.dumps([[limit, key]]), "", ""]
+    request = [[0, priority, lease_us, str(uuid.uuid4()), 0, 0, 1, weight]]
+    arguments = [json.dumps(request), json.dumps([limit]), "", ""]
     try:
         answer = command("EVALSHA", sha, len(keys), *keys, *arguments)[1]
     except RuntimeError as error:
         if not str(error).startswith("NOSCRIPT"):
             raise
         answer = command("EVAL", script, len(keys), *keys, *arguments)[1]
-    if answer[0] == 1:
+    if isinstance(answer, int) or answer[0] == 1:
         return True
     if answer[0] == 0:
         return None if answer[2] < 0 else answer[2] / 1e6

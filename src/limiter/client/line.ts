@@ -18,6 +18,8 @@ export class Line {
   readonly id: string
   readonly uses: readonly BucketUse[]
   readonly waiters: Waiter[] = []
+  /** A block of it will be asked for in this turn. */
+  isReady = false
   /** A block of it is asked for now. */
   asking = false
   /** The buckets changed while it was asked for: a denial may be old. */

@@ -9,12 +9,12 @@ import { type Closure, Line } from './line.ts'
 import { OwnRequest } from './own-request.ts'
 import type { Sharing } from './sharing.ts'
 import { idOf, type LimiterLimits } from './uses.ts'
-import type { Waiter } from './waiter.ts'
+import { Waiter } from './waiter.ts'
 
 /** The most requests of one line in one call of a backend. */
 const MOST_REQUESTS = 100
 /** Lines share a call up to so many requests: while a backend decides one call, this process reads the answers of another. */
-const SHARED_REQUESTS = 32
+const SHARED_REQUESTS = 50
 /** A denial is remembered for at most so long: meanwhile another process may have opened the bucket. */
 const REMEMBERED_US = 5_000_000
 /** A line that waits for a permit of another process asks again after this time, and then after twice as long. */
@@ -44,8 +44,9 @@ export interface LinesOptions {
 /** The lines of a limiter. Only the head of a line asks the backend, for as many as wait. */
 export class Lines implements Waits {
   readonly #options: LinesOptions
-  readonly #lines = new Map<string, Line>()
-  readonly #ready = new Set<Line>()
+  #lines = new Map<string, Line>()
+  /** Lines that ask in this turn. */
+  #ready: Line[] = []
   readonly #timers = new Map<Line, Timer>()
   /** Lines that wait for a permit, by the bucket that lacks it. */
   readonly #lacking = new Map<string, Set<Line>>()
@@ -53,10 +54,10 @@ export class Lines implements Waits {
   #sharing: Sharing | null = null
   #loading: Promise<Sharing> | null = null
   #sweep: Iterator<Line> | null = null
-  #scheduled = false
   #waiting = 0
   #permits = 0
   #ended: SluiceError | null = null
+  readonly #left = (): void => void this.#waiting--
 
   constructor(options: LinesOptions) {
     this.#options = options
@@ -97,32 +98,8 @@ export class Lines implements Waits {
           `${this.#waiting} calls wait for this limiter already. Slow the callers down, or raise maxWaiting.`,
         )
       this.#waiting++
-      const end = (): void => {
-        waiter.settled = true
-        this.#waiting--
-        signal?.removeEventListener('abort', abort)
-      }
-      const abort = (): void => {
-        end()
-        line.leave(waiter)
-        reject(signal?.reason as Error)
-      }
-      const waiter: Waiter = {
-        uses,
-        priority,
-        untilUs,
-        settled: false,
-        wasLate: false,
-        granted: (answer) => {
-          end()
-          resolve(answer)
-        },
-        failed: (error) => {
-          end()
-          reject(error)
-        },
-      }
-      signal?.addEventListener('abort', abort)
+      const waiter = new Waiter(uses, priority, untilUs, { resolve, reject, ended: this.#left })
+      if (signal) waiter.follow(signal, () => line.leave(waiter))
       if (line.join(waiter) || !line.isClosed(nowUs)) this.#wake(line)
       else this.#setTimer(line, nowUs)
     })
@@ -151,7 +128,7 @@ export class Lines implements Waits {
     for (const line of this.#lines.values())
       for (const waiter of line.waiters) if (!waiter.settled) waiter.failed(error)
     this.#lines.clear()
-    this.#ready.clear()
+    this.#ready = []
     this.#lacking.clear()
   }
 
@@ -171,6 +148,8 @@ export class Lines implements Waits {
       const next = this.#sweep.next()
       if (next.done === true) {
         this.#sweep = null
+        // Once a collection has kept a table of a Map, V8 keeps all that later ones hold. A copy ends that.
+        this.#lines = new Map(this.#lines)
         return
       }
       if (next.value.isIdle(nowUs)) this.#remove(next.value)
@@ -185,10 +164,11 @@ export class Lines implements Waits {
   /** Forgets the denial of a line. */
   #forget(line: Line): void {
     const { closure } = line
+    if (!closure) return
     line.closure = null
     this.#timers.get(line)?.cancel()
     this.#timers.delete(line)
-    if (!closure || closure.isExact) return
+    if (closure.isExact) return
     const lacking = this.#lacking.get(idOf(closure.by))
     lacking?.delete(line)
     if (lacking?.size === 0) this.#lacking.delete(idOf(closure.by))
@@ -199,40 +179,41 @@ export class Lines implements Waits {
     if (line.closure) this.#forget(line)
     line.stale = line.asking
     if (line.asking || line.returning > 0 || line.waiters.length === 0) return
-    this.#ready.add(line)
-    if (this.#scheduled) return
-    this.#scheduled = true
-    queueMicrotask(() => this.#ask())
+    if (line.isReady) return
+    line.isReady = true
+    if (this.#ready.push(line) === 1) queueMicrotask(() => this.#ask())
   }
 
-  /** Asks for the blocks of all lines that are ready, in as few calls as may be. */
+  /** Asks for the blocks of the lines that are ready, in one call. Lines beyond it get another one. */
   #ask(): void {
-    this.#scheduled = false
+    const ready = this.#ready
     const most = this.#options.isLocal ? Infinity : SHARED_REQUESTS
-    let blocks: (readonly [Line, readonly Waiter[]])[] = []
-    let asked = 0
+    const blocks: (readonly [Line, readonly Waiter[]])[] = []
     const nowUs = this.#options.clock.monotonicUs()
-    for (const line of this.#ready) {
+    let asked = 0
+    let taken = 0
+    for (const line of ready) {
       const block = line.block(Math.min(MOST_REQUESTS, this.#sharing?.worthOf(line, nowUs) ?? Infinity))
+      if (asked > 0 && asked + block.length > most) break
+      taken++
+      line.isReady = false
       if (block.length === 0) continue
-      if (asked + block.length > most && asked > 0) {
-        void this.#send(blocks)
-        blocks = []
-        asked = 0
-      }
       line.asking = true
       blocks.push([line, block])
       asked += block.length
     }
-    this.#ready.clear()
+    this.#ready = ready.slice(taken)
     if (asked > 0) void this.#send(blocks)
+    // A connection writes at the end of a turn, and a server answers together what it reads together: two calls of one
+    // turn would leave it idle while this process reads the answers.
+    if (this.#ready.length > 0) setImmediate(() => setImmediate(() => this.#ask()))
   }
 
   async #send(blocks: readonly (readonly [Line, readonly Waiter[]])[]): Promise<void> {
     if (!this.#options.isLocal) this.#sharing ??= await (this.#loading ??= this.#load())
     if (this.#ended) return
     const askedUs = this.#options.clock.monotonicUs()
-    const requests = blocks.flatMap(([, block], line) => this.#requests(block, line))
+    const requests = blocks.flatMap(([, block], line) => this.#requests(block, line, askedUs))
     let answers: readonly UnitAnswer[] = []
     let error: Error | null = null
     try {
@@ -240,17 +221,17 @@ export class Lines implements Waits {
     } catch (thrown) {
       error = asError(thrown)
     }
+    const times = { askedUs, nowUs: this.#options.clock.monotonicUs() }
     let from = 0
     for (const [line, block] of blocks) {
       if (error !== null) for (const waiter of block) if (!waiter.settled) waiter.failed(error)
       const own = answers.slice(from, from + block.length)
-      this.#answered(line, block, own, requests.slice(from, (from += block.length)), askedUs)
+      this.#answered(line, block, own, requests.slice(from, (from += block.length)), times)
     }
   }
 
-  #requests(block: readonly Waiter[], line: number): UnitRequest[] {
-    const { clock, leaseUs, prefix } = this.#options
-    const nowUs = clock.monotonicUs()
+  #requests(block: readonly Waiter[], line: number, nowUs: number): UnitRequest[] {
+    const { leaseUs, prefix } = this.#options
     // Without the code that holds starts, none may be later than now.
     const lead = this.#sharing?.lateness.leadOf(block[0]?.uses ?? [], nowUs)
     const withinUs = this.#sharing?.shares.withinUs(block, nowUs, lead?.withinUs)
@@ -273,18 +254,16 @@ export class Lines implements Waits {
     block: readonly Waiter[],
     answers: readonly UnitAnswer[],
     requests: readonly UnitRequest[],
-    askedUs: number,
+    { askedUs, nowUs }: { readonly askedUs: number; readonly nowUs: number },
   ): void {
     const isStale = line.stale
     line.asking = false
     line.stale = false
-    const nowUs = this.#options.clock.monotonicUs()
     let denial: { readonly answer: Denied; readonly waiter: Waiter } | null = null
     this.#sharing?.lateness.took(requests, answers, askedUs, nowUs)
-    for (const [i, answer] of answers.entries()) {
-      const waiter = block[i]
-      const request = requests[i]
-      if (!waiter || !request) break
+    for (let i = 0; i < answers.length; i++) {
+      const [answer, waiter, request] = [answers[i], block[i], requests[i]]
+      if (!answer || !waiter || !request) break
       if (answer.kind === 'granted') {
         line.polls = 0
         this.#sharing?.shares.took(waiter.uses, nowUs)

@@ -1,17 +1,58 @@
 import type { BucketUse, Granted } from '../contract/limiter.ts'
 
 /** A call that waits for its units. */
-export interface Waiter {
+export class Waiter {
   readonly uses: readonly BucketUse[]
   readonly priority: number
   /** On this process's steady clock; Infinity: it waits without bound; -Infinity: it wants an answer at once. */
   readonly untilUs: number
   /** It has its answer, or its caller has stopped waiting. */
-  settled: boolean
+  settled = false
   /** A start was told to it too late, and went back. */
-  wasLate: boolean
-  granted(answer: Granted): void
-  failed(error: Error): void
+  wasLate = false
+  readonly #answer: CallerOf<Granted>
+  #abort: (() => void) | null = null
+
+  constructor(uses: readonly BucketUse[], priority: number, untilUs: number, answer: CallerOf<Granted>) {
+    this.uses = uses
+    this.priority = priority
+    this.untilUs = untilUs
+    this.#answer = answer
+  }
+
+  granted(granted: Granted): void {
+    this.#end()
+    this.#answer.resolve(granted)
+  }
+
+  failed(error: Error): void {
+    this.#end()
+    this.#answer.reject(error)
+  }
+
+  /** It stops waiting when the signal aborts. */
+  follow(signal: AbortSignal, left: () => void): void {
+    const abort = (): void => {
+      left()
+      this.failed(signal.reason as Error)
+    }
+    signal.addEventListener('abort', abort)
+    this.#abort = () => signal.removeEventListener('abort', abort)
+  }
+
+  #end(): void {
+    this.settled = true
+    this.#abort?.()
+    this.#answer.ended()
+  }
+}
+
+/** The caller of a waiter. */
+export interface CallerOf<T> {
+  readonly resolve: (value: T) => void
+  readonly reject: (error: Error) => void
+  /** It waits no longer. */
+  readonly ended: () => void
 }
 
 /** Whether a denial of `denied` also denies a newcomer: it asks for no less, and has no right to more. */

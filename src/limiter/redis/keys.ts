@@ -7,6 +7,9 @@ export class RedisKeys {
   /** All changes of limits. */
   readonly changes: string
   readonly #prefix: string
+  /** Calls for one limit often follow each other. */
+  #limit = ''
+  #encoded = ''
 
   constructor(namespace: string) {
     // A brace would end the tag.
@@ -17,15 +20,23 @@ export class RedisKeys {
 
   /** The state of a bucket. */
   bucket({ limit, key }: BucketName): string {
-    return `${this.#prefix}:b:${encodeURIComponent(limit)}:${key}`
+    return `${this.#prefix}:b:${this.#named(limit)}:${key}`
   }
 
   /** The permits of a bucket. */
   permits({ limit, key }: BucketName): string {
-    return `${this.#prefix}:p:${encodeURIComponent(limit)}:${key}`
+    return `${this.#prefix}:p:${this.#named(limit)}:${key}`
   }
 
   reservation(id: string): string {
     return `${this.#prefix}:r:${id}`
+  }
+
+  #named(limit: string): string {
+    if (limit !== this.#limit) {
+      this.#limit = limit
+      this.#encoded = encodeURIComponent(limit)
+    }
+    return this.#encoded
   }
 }
