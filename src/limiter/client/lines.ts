@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { renewed } from '../../base/renewed.ts'
 import { asError } from '../../base/thrown.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isStrict } from '../../policy/limits/limit.ts'
@@ -148,8 +149,7 @@ export class Lines implements Waits {
       const next = this.#sweep.next()
       if (next.done === true) {
         this.#sweep = null
-        // Once a collection has kept a table of a Map, V8 keeps all that later ones hold. A copy ends that.
-        this.#lines = new Map(this.#lines)
+        this.#lines = renewed(this.#lines)
         return
       }
       if (next.value.isIdle(nowUs)) this.#remove(next.value)

@@ -1,3 +1,4 @@
+import { renewed } from '../../base/renewed.ts'
 import { isCold } from '../../policy/limits/bucket.ts'
 import { decodeBucket, encodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
@@ -13,7 +14,7 @@ const LIVE_AT_MOST = 10_000
 /** One limit in memory: its changes and its buckets. */
 export class MemoryLimit {
   readonly #name: string
-  readonly #buckets = new Map<string, MemoryBucket>()
+  #buckets = new Map<string, MemoryBucket>()
   readonly #wallOffsetUs: () => number
   #events: readonly LimitEvent[] = []
   /** Buckets that are not in use: the revision and the state, as in `3 [0,…]`. */
@@ -93,6 +94,7 @@ export class MemoryLimit {
       const next = this.#sweep.next()
       if (next.done === true) {
         this.#sweep = null
+        this.#buckets = renewed(this.#buckets)
         return
       }
       const [key, bucket] = next.value
