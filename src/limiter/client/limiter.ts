@@ -120,9 +120,13 @@ export class Limiter {
   acquire(uses: readonly Use[], options: AcquireOptions = WAITING): Promise<Permit> {
     // An async function takes a fifth more time for a start that is granted at once.
     try {
-      if (options !== WAITING) checkOptions(options, ['wait', 'priority', 'signal'], 'limiter.acquire')
-      const start = this.#acquire(uses, options)
-      return start instanceof GrantedStart ? Promise.resolve(start) : start
+      if (options !== WAITING) {
+        checkOptions(options, ['wait', 'priority', 'signal'], 'limiter.acquire')
+        return Promise.resolve(this.#acquire(uses, options))
+      }
+      const buckets = this.#limits.resolve(uses, 'limiter.acquire')
+      const now = this.#lines.acquireNow(buckets, 0)
+      return now ? Promise.resolve(this.#started(buckets, now)) : this.#wait(buckets, 0, Infinity)
     } catch (error) {
       const { promise, reject } = Promise.withResolvers<Permit>()
       reject(error)
@@ -311,8 +315,11 @@ export class Limiter {
     checkPriority(priority, 'limiter.acquire')
     const waitUs = this.#limits.waitUsOf(buckets, waitUsOf(options.wait))
     const now = this.#lines.acquireNow(buckets, priority)
-    if (now) return this.#started(buckets, now)
-    return this.#lines.acquire(buckets, priority, waitUs, signal).then((granted) => this.#started(buckets, granted))
+    return now ? this.#started(buckets, now) : this.#wait(buckets, priority, waitUs, signal)
+  }
+
+  #wait(uses: readonly BucketUse[], priority: number, waitUs: number, signal?: AbortSignal): Promise<GrantedStart> {
+    return this.#lines.acquire(uses, priority, waitUs, signal).then((granted) => this.#started(uses, granted))
   }
 
   /** Gives back a start that no caller uses. */

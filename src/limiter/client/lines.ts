@@ -45,6 +45,7 @@ export interface LinesOptions {
 /** The lines of a limiter. Only the head of a line asks the backend, for as many as wait. */
 export class Lines implements Waits {
   readonly #options: LinesOptions
+  readonly #own: OwnRequest
   #lines = new Map<string, Line>()
   /** Lines that ask in this turn. */
   #ready: Line[] = []
@@ -62,6 +63,7 @@ export class Lines implements Waits {
 
   constructor(options: LinesOptions) {
     this.#options = options
+    this.#own = new OwnRequest(options.leaseUs, options.prefix)
   }
 
   /** The number of calls that wait. */
@@ -74,8 +76,7 @@ export class Lines implements Waits {
     if (!this.#options.isLocal || this.#ended) return null
     const line = this.#lines.size === 0 ? undefined : this.#lines.get(idOfAll(uses))
     if (line && (line.waiters.length > 0 || line.closure)) return null
-    const { leaseUs, prefix } = this.#options
-    const answer = this.#options.acquireNow(new OwnRequest(uses, priority, leaseUs, prefix, ++this.#permits))
+    const answer = this.#options.acquireNow(this.#own.of(uses, priority, ++this.#permits))
     return answer?.kind === 'granted' ? answer : null
   }
 

@@ -31,7 +31,6 @@ export class GrantedStart implements Permit {
   readonly #owner: StartOwner
   #controller: AbortController | null = null
   #isUsed = false
-  #isLost = false
   /** By bucket. */
   #corrected: Map<string, number> | null = null
 
@@ -50,7 +49,6 @@ export class GrantedStart implements Permit {
 
   get signal(): AbortSignal {
     this.#controller ??= new AbortController()
-    if (this.#isLost) this.#controller.abort(lost())
     return this.#controller.signal
   }
 
@@ -82,8 +80,8 @@ export class GrantedStart implements Permit {
   }
 
   #lost(): void {
-    this.#isLost = true
-    this.#controller?.abort(lost())
+    this.#controller ??= new AbortController()
+    this.#controller.abort(lost())
   }
 }
 

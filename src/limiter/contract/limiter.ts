@@ -155,7 +155,10 @@ export interface LimitBackend {
   define(definitions: readonly LimitDefinition[]): Promise<readonly string[]>
   /** Decides the requests in order; the answers have the same order. */
   acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]>
-  /** Decides one request without a turn of the event loop, for a backend in this process; absent: it cannot. */
+  /**
+   * Decides one request without a turn of the event loop, for a backend in this process; absent: it cannot. The request
+   * is another one after the call.
+   */
   acquireNow?(request: UnitRequest): UnitAnswer
   /**
    * Decides one request, and lets it wait in the backend's own wait list, where others of the same budgets wait too. A

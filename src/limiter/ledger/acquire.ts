@@ -1,4 +1,4 @@
-import { charge, deniedUntil } from '../../policy/limits/bucket.ts'
+import { charge, deniedUntil, takeAtOnce } from '../../policy/limits/bucket.ts'
 import { outsideUntil } from '../../policy/limits/guarantee.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
 import { chargeShadow } from '../../policy/limits/shadow.ts'
@@ -108,6 +108,10 @@ function acquireFromOne(ledger: Ledger, request: UnitRequest, { limit, key, weig
   const bucket = ledger.bucket(limit, key)
   if (bucket === null) return { kind: 'unknown', limit }
   const { policy, state } = bucket
+  if (aheadUs === 0 && takeAtOnce(policy, state, nowUs, weight)) {
+    bucket.changed = true
+    return { kind: 'granted', atUs: nowUs, startInUs: 0, permit: null }
+  }
   const fromUs = nowUs + aheadUs
   const startUs =
     deniedUntil(policy, state, bucket.active, fromUs, weight, keptBack(policy, request.priority)) ?? fromUs

@@ -13,7 +13,7 @@ const LIVE_AT_MOST = 10_000
 
 /** One limit in memory: its changes and its buckets. */
 export class MemoryLimit {
-  readonly #name: string
+  readonly name: string
   #buckets = new Map<string, MemoryBucket>()
   readonly #wallOffsetUs: () => number
   #events: readonly LimitEvent[] = []
@@ -27,7 +27,7 @@ export class MemoryLimit {
   #nextEndUs = Infinity
 
   constructor(name: string, wallOffsetUs: () => number) {
-    this.#name = name
+    this.name = name
     this.#wallOffsetUs = wallOffsetUs
   }
 
@@ -74,7 +74,7 @@ export class MemoryLimit {
     if (!policy || !state) return null
     this.#forgetCold(nowUs)
     this.#forgetPacked(nowUs)
-    const bucket = new MemoryBucket(this.#name, key, this.#onTheWall(policy), state, revision)
+    const bucket = new MemoryBucket(this.name, key, this.#onTheWall(policy), state, revision)
     this.#buckets.set(key, bucket)
     return bucket
   }
@@ -139,7 +139,7 @@ export class MemoryLimit {
     const space = text.indexOf(' ')
     const { policy } = this.timeline.at(key)
     const state = decodeBucket(text.slice(space + 1))
-    return policy && new MemoryBucket(this.#name, key, this.#onTheWall(policy), state, Number(text.slice(0, space)))
+    return policy && new MemoryBucket(this.name, key, this.#onTheWall(policy), state, Number(text.slice(0, space)))
   }
 
   #onTheWall(policy: LimitPolicy): LimitPolicy {

@@ -29,13 +29,20 @@ const corrections = async () => import('../ledger/corrections.ts')
 class MemoryLedger implements Ledger {
   nowUs = 0
   readonly #limits: ReadonlyMap<string, MemoryLimit>
+  /** Calls for one limit often follow each other. */
+  #last: MemoryLimit | null = null
 
   constructor(limits: ReadonlyMap<string, MemoryLimit>) {
     this.#limits = limits
   }
 
   bucket(limit: string, key: string): MemoryBucket | null {
-    return this.#limits.get(limit)?.bucket(key, this.nowUs) ?? null
+    if (this.#last?.name !== limit) this.#last = this.#limits.get(limit) ?? null
+    return this.#last?.bucket(key, this.nowUs) ?? null
+  }
+
+  close(): void {
+    this.#last = null
   }
 }
 
@@ -161,6 +168,7 @@ export class MemoryBackend implements LimitBackend {
 
   async close(): Promise<void> {
     this.#limits.clear()
+    this.#now.close()
     this.#reservations.clear()
   }
 

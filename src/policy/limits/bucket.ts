@@ -26,7 +26,14 @@ import {
   refundSpacing,
   type SpacingState,
 } from '../rules/spacing.ts'
-import { capAtOneToken, rateIsFull, reclockRate, type RateState } from '../rules/token-bucket.ts'
+import {
+  capAtOneToken,
+  chargeRate,
+  rateGrantUs,
+  rateIsFull,
+  reclockRate,
+  type RateState,
+} from '../rules/token-bucket.ts'
 
 /** The stored state of a bucket: plain data. The store counts held permits from the jobs that hold them. */
 export interface BucketState {
@@ -132,6 +139,23 @@ export function charge(
   noteStart(state, startUs)
   chargeGuarantee(policy, state, startUs, weight, active)
   if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), startUs)
+}
+
+/**
+ * `deniedUntil` and `charge` in one for the most frequent start: a rate alone decides, and admits it now. False: it took
+ * nothing, and those two decide.
+ * @param weight at least 1
+ */
+export function takeAtOnce(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): boolean {
+  const { rule } = policy
+  if (rule?.kind !== 'rate' || policy.concurrency !== null || policy.spacing || policy.headroom) return false
+  if (policy.of || policy.reserve || policy.mode === 'shadow') return false
+  const { rule: bucket } = state
+  if (bucket?.kind !== 'rate' || state.closedUntilUs !== 0 || state.allowance || state.booked) return false
+  if (rateGrantUs(rule, bucket, weight) > nowUs) return false
+  state.atUs = nowUs
+  chargeRate(rule, bucket, nowUs, weight)
+  return true
 }
 
 function takeUnits(

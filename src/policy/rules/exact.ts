@@ -15,14 +15,17 @@ export function quotient(a: number, b: number, c: number, divisor: number): numb
   return Number((sum - bigModulo(sum, d)) / d)
 }
 
-/** The remainder of `quotient`: 0 ≤ remainder < divisor. */
-export function remainder(a: number, b: number, c: number, divisor: number): number {
+/** The remainder of `quotient`: 0 ≤ remainder < divisor. @param whole that quotient, where it is known already */
+export function remainder(
+  a: number,
+  b: number,
+  c: number,
+  divisor: number,
+  whole: number = quotient(a, b, c, divisor),
+): number {
   const product = a * b
-  if (Math.abs(product) + Math.abs(c) + divisor <= Number.MAX_SAFE_INTEGER) {
-    const sum = product + c
-    // Adding 0 turns -0 into 0, which would otherwise be stored.
-    return sum - wholePart(sum, divisor) * divisor + 0
-  }
+  // Adding 0 turns -0 into 0, which would otherwise be stored.
+  if (Math.abs(product) + Math.abs(c) + divisor <= Number.MAX_SAFE_INTEGER) return product + c - whole * divisor + 0
   return Number(bigModulo(BigInt(a) * BigInt(b) + BigInt(c), BigInt(divisor)))
 }
 

@@ -157,7 +157,7 @@ export function isBehind(state: RateState, nowUs: number): boolean {
 
 function addUnits(rule: RateRule, state: RateState, units: number): void {
   const addedUs = quotient(units, rule.periodUs, state.rem, rule.rate)
-  state.rem = remainder(units, rule.periodUs, state.rem, rule.rate)
+  state.rem = remainder(units, rule.periodUs, state.rem, rule.rate, addedUs)
   state.tatUs += addedUs
   if (state.tatUs > LATEST_US) {
     state.tatUs = LATEST_US
