@@ -44,6 +44,8 @@ export interface PgEvent {
 
 /** A query as `pg` takes it. */
 export interface PgQuery {
+  /** The connection prepares the statement under this name. */
+  readonly name?: string
   readonly text: string
   readonly values?: unknown[]
   readonly rowMode?: 'array'

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { SluiceError } from '../base/errors.ts'
 import { codeOf, isLost, shownAddress, wrapError, connectError } from './postgres-error.ts'
 import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgQuery, type PgResult, TYPES } from './pg.ts'
@@ -10,6 +11,8 @@ export type PgValue = string | number | boolean | null | readonly (string | numb
 export interface Statements {
   /** All rows of a query, as arrays. */
   all<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row[]>
+  /** As `all`, for the call of a function that comes often: a connection of a pool parses and plans it once. */
+  call<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row[]>
   /** The first row of a query, as an array. */
   get<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row | undefined>
   /** Runs a statement for its effect. @returns the number of rows changed */
@@ -28,6 +31,8 @@ export interface PostgresOptions {
   readonly connections: number
   /** The schema that statements mean where they say `sluice.`. */
   readonly schema: string
+  /** Whether a connection keeps its process at the server, so that calls can be prepared; absent: false. */
+  readonly prepares?: boolean
   /** A clock for tests, which the schema's functions read; absent: the server's own. */
   readonly times?: () => readonly [nowUs: number, wallUs: number] | null
 }
@@ -35,6 +40,8 @@ export interface PostgresOptions {
 /** Deadlock, serialisation failure. */
 const TRY_AGAIN = new Set(['40P01', '40001'])
 const TRIES = 8
+/** The server has no statement of this name, or another one; or an upgrade has changed the columns of its answer. */
+const NOT_AS_PREPARED = new Set(['26000', '42P05', '0A000'])
 /** The time limit for a new connection of an own pool. `connect_timeout` in the URL overrides it, in s. */
 const CONNECT_WITHIN_MS = 4000
 /** A call waits so long for a connection to come free. */
@@ -55,6 +62,9 @@ interface OpenPool {
 export class PostgresDatabase {
   readonly #options: PostgresOptions
   readonly #texts = new Map<string, string>()
+  /** The names of prepared statements by their texts. */
+  readonly #names = new Map<string, string>()
+  #prepares: boolean
   readonly #sent = new WeakMap<object, string>()
   /** Connections that are in use, and all that an own pool has made. */
   readonly #used = new Set<PgPoolClient>()
@@ -69,6 +79,7 @@ export class PostgresDatabase {
 
   constructor(options: PostgresOptions) {
     this.#options = options
+    this.#prepares = options.prepares === true
   }
 
   /** The schema's name, as it is written in SQL. */
@@ -146,6 +157,7 @@ export class PostgresDatabase {
     const its = this.#statements(client as PgClient, null)
     return {
       all: (sql, ...values) => inWords(its.all(sql, ...values)),
+      call: (sql, ...values) => inWords(its.call(sql, ...values)),
       get: (sql, ...values) => inWords(its.get(sql, ...values)),
       run: (sql, ...values) => inWords(its.run(sql, ...values)),
       script: (sql, ...values) => inWords(its.script(sql, ...values)),
@@ -267,12 +279,25 @@ export class PostgresDatabase {
       const call = client.query(query)
       return bounds ? bounds.silence.bound(client, call, bounds.patient) : call
     }
-    const run = async (sql: string, values: PgValue[]): Promise<PgResult> => {
+    const run = async (sql: string, values: PgValue[], prepared = false): Promise<PgResult> => {
       await this.#sendTime(client, ask)
-      const query = { text: this.#text(sql), values: values as unknown[], rowMode: 'array', types: TYPES } as const
-      return (await ask(query)) as PgResult
+      const text = this.#text(sql)
+      const query = { text, values: values as unknown[], rowMode: 'array', types: TYPES } as const
+      return (await ask(prepared ? { ...query, name: this.#name(text) } : query)) as PgResult
     }
     return {
+      call: async <Row extends readonly unknown[]>(sql: string, ...values: PgValue[]) => {
+        // A caller's connection may be of any kind.
+        if (!this.#prepares || bounds === null) return (await run(sql, values)).rows as Row[]
+        try {
+          return (await run(sql, values, true)).rows as Row[]
+        } catch (error) {
+          if (!NOT_AS_PREPARED.has(codeOf(error) ?? '')) throw error
+          // It has not begun. The processes at the server change behind a pooler that nobody named.
+          this.#prepares = false
+          return (await run(sql, values)).rows as Row[]
+        }
+      },
       all: async <Row extends readonly unknown[]>(sql: string, ...values: PgValue[]) =>
         (await run(sql, values)).rows as Row[],
       get: async <Row extends readonly unknown[]>(sql: string, ...values: PgValue[]) =>
@@ -301,6 +326,15 @@ export class PostgresDatabase {
     await ask({
       text: `SELECT set_config('sluice_clock.now_us', '${times[0]}', false), set_config('sluice_clock.wall_us', '${times[1]}', false)`,
     })
+  }
+
+  /** The same in all processes: they may share the connections of a pool that was made elsewhere. */
+  #name(text: string): string {
+    let name = this.#names.get(text)
+    if (name !== undefined) return name
+    name = `sluice_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
+    this.#names.set(text, name)
+    return name
   }
 
   #text(sql: string): string {

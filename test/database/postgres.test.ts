@@ -1,8 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import { type AddressInfo, createServer } from 'node:net'
 import { Pool } from 'pg'
 import { expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
-import { PostgresDatabase } from '../../src/database/postgres.ts'
+import { PostgresDatabase, type Statements } from '../../src/database/postgres.ts'
 import { connectError, wasLost } from '../../src/database/postgres-error.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
@@ -131,5 +132,57 @@ withPostgres('errors of the server', () => {
       await pool.end()
       await db.close()
     }
+  })
+})
+
+withPostgres('calls that come often', () => {
+  /** Works on the only connection of a database with a function `answer` of its own. */
+  async function withAnswer(prepares: boolean, work: (db: Statements) => Promise<void>): Promise<void> {
+    const schema = `calls_${randomUUID().slice(0, 8)}`
+    const db = new PostgresDatabase({ source: POSTGRES_URL, connections: 1, schema, prepares })
+    try {
+      await db.session(async (statements) => {
+        await statements.script(`CREATE SCHEMA ${schema}; ${answering('int')}`)
+        await work(statements)
+      })
+    } finally {
+      await db.all(`DROP SCHEMA ${schema} CASCADE`)
+      await db.close()
+    }
+  }
+
+  function answering(type: string): string {
+    return `CREATE FUNCTION sluice.answer(n int, OUT r ${type}) RETURNS SETOF ${type} LANGUAGE sql AS $f$ SELECT n::${type} $f$`
+  }
+
+  const ANSWER = 'SELECT * FROM sluice.answer($1::int)'
+
+  async function prepared(db: Statements): Promise<unknown> {
+    return (await db.get(`SELECT count(*)::int FROM pg_prepared_statements WHERE name LIKE 'sluice%'`))?.[0]
+  }
+
+  test.each([true, false])('are prepared once for a connection, if the database prepares: %s', async (prepares) => {
+    await withAnswer(prepares, async (db) => {
+      for (const n of [1, 2, 3]) expect(await db.call(ANSWER, n)).toEqual([[n]])
+      expect(await prepared(db)).toBe(prepares ? 1 : 0)
+    })
+  })
+
+  test.each([
+    ['the server has forgotten them, as behind a pooler', 'DEALLOCATE ALL', 2],
+    ['an upgrade changed the columns', `DROP FUNCTION sluice.answer; ${answering('text')}`, '2'],
+  ])('go through when %s', async (_, meanwhile, answer) => {
+    await withAnswer(true, async (db) => {
+      await db.call(ANSWER, 1)
+      await db.script(meanwhile)
+      expect(await db.call(ANSWER, 2)).toEqual([[answer]])
+      expect(await db.call(ANSWER, 2)).toEqual([[answer]])
+    })
+  })
+
+  test('tell an error of the function as it is', async () => {
+    await withAnswer(true, async (db) => {
+      await expect(db.call(`${ANSWER}, (SELECT 1 / $1) x`, 0)).rejects.toMatchObject({ code: '22012' })
+    })
   })
 })

@@ -135,7 +135,7 @@ export class ClaimCarrier<Item, Answer> {
       return { answers: isStored ? answers : await this.#verb.write(db, items, false), claim: null }
     }
     const rows = await autocommit(this.#context, db, () =>
-      db.all<StartRow>(this.#sql, ...this.#verb.valuesOf(items), ...openTerms(this.#context, request)),
+      db.call<StartRow>(this.#sql, ...this.#verb.valuesOf(items), ...openTerms(this.#context, request)),
     )
     const byId = new Map(placeOf ? items.map((item) => [this.#verb.jobOf(item).id, item]) : [])
     const claim = await openClaim(this.#context, db, request, rows, (job, at) => {
@@ -149,7 +149,7 @@ export class ClaimCarrier<Item, Answer> {
   async #insert(db: Statements, items: readonly Item[]): Promise<boolean> {
     const { insert } = this.#verb
     try {
-      const store = (): Promise<unknown[][]> => db.all<unknown[]>(`SELECT ${insert}`, ...this.#verb.valuesOf(items))
+      const store = (): Promise<unknown[][]> => db.call<unknown[]>(`SELECT ${insert}`, ...this.#verb.valuesOf(items))
       const [row] = await autocommit(this.#context, db, store)
       return row?.at(-1) !== null
     } catch (error) {

@@ -60,7 +60,7 @@ type FirstRow = Pick<ReadSet, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> &
  */
 export async function claimOpen(context: Context, db: Statements, request: ClaimRequest): Promise<Claim | null> {
   if (!mayClaimOpen(context, request)) return null
-  return openClaim(context, db, request, await db.all<StartRow>(CLAIM_OPEN, ...openTerms(context, request)))
+  return openClaim(context, db, request, await db.call<StartRow>(CLAIM_OPEN, ...openTerms(context, request)))
 }
 
 /** Whether `claim_open` may take what this claim wants. */

@@ -37,7 +37,7 @@ export async function goOn(
   const rows = sorted.map((request) => rowOf(context, request))
   const steps = sorted.flatMap(stepsOf)
   const width = PLACE_TYPES.length + RUN_TYPES.length
-  const written = await db.all<Written>(
+  const written = await db.call<Written>(
     GO_ON,
     ageingText(context),
     ...TYPES.map((_, i) =>

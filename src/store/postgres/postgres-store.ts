@@ -99,6 +99,8 @@ export class PostgresStore extends SharedVerbs implements Store {
       source: connection,
       connections,
       schema,
+      // Without LISTEN a pooler may lend each transaction another process of the server.
+      prepares: notify,
       ...(given ? { times: () => this.#given?.read() ?? null } : {}),
     })
     this.#notifier = new Notifier(this.#db, clock, notify)

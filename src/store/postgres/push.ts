@@ -89,7 +89,7 @@ async function store(context: Context, db: Statements, jobs: readonly NewJob[]):
   const values: PgValue[] = alike ? columnsOf(context, jobs) : [jobsText(context, jobs), context.retention.cancelledUs]
   const call = alike ? `array_to_json(${INSERT_JOBS})::text` : 'sluice.enqueue_whole($1::json, $2::bigint)::text'
   const [given, queues, locked, generation, ageing] = [1, 2, 3, 4, 5].map((n) => `$${values.length + n}`)
-  const [refused, depths, answers] = (await db.get<Row>(
+  const rows = await db.call<Row>(
     `SELECT o.refused::text, o.depths::text, CASE WHEN o.refused IS NULL THEN ${call} END
      FROM sluice.check_offer(${given}::uuid[], ${queues}::text[], ${locked}::text[], ${generation}::bigint) o, sluice.check_ageing(${ageing})`,
     ...values,
@@ -98,7 +98,8 @@ async function store(context: Context, db: Statements, jobs: readonly NewJob[]):
     keys,
     context.limits.generation,
     ageingText(context),
-  )) as Row
+  )
+  const [refused, depths, answers] = rows[0] as Row
   if (refused !== null) throw new RefusedPush(JSON.parse(refused) as Refusal)
   const level = depths === null ? [] : (JSON.parse(depths) as QueueDepth[])
   if (!alike) return { kind: 'stored', answers: JSON.parse(answers ?? '[]') as StoredAs[], depths: level }

@@ -156,7 +156,7 @@ function areCompletes(requests: readonly SettleRequest[]): requests is readonly 
  */
 async function complete(context: Context, db: Statements, requests: readonly Completed[]): Promise<Outcomes> {
   const runs = requests.map(({ settlement }) => settlement)
-  const [atUs, work, seqs] = (await db.get<CompletedRow>(
+  const rows = await db.call<CompletedRow>(
     COMPLETE,
     runs.map(({ seq }) => seq),
     runs.map(({ attempt }) => attempt),
@@ -164,7 +164,8 @@ async function complete(context: Context, db: Statements, requests: readonly Com
     runs.map(({ startedUs = null }) => startedUs),
     runs.map(({ result }) => result),
     runs.map((run) => completedUs(run, context.retention)),
-  )) as CompletedRow
+  )
+  const [atUs, work, seqs] = rows[0] as CompletedRow
   context.clock.saw(atUs)
   const settled: SettleResult = { kind: 'settled', state: 'completed', atUs }
   return { settled: new Map(seqs?.map((seq) => [seq, settled])), work }
@@ -176,7 +177,7 @@ async function settleSorted(
   sorted: readonly SettleRequest[],
 ): Promise<Outcomes & { readonly ends: boolean }> {
   const rows = sorted.map(({ settlement }) => runEndOf(settlement, context.retention))
-  const written = await db.all<Written>(
+  const written = await db.call<Written>(
     SETTLE,
     sorted.map(({ settlement }) => settlement.seq),
     sorted.map(({ settlement }) => settlement.attempt),

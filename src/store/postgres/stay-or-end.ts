@@ -42,7 +42,7 @@ export async function stayOrEnd(
   const runs = sorted.map((request) => rowOf(context, request))
   const reads = sorted.flatMap(({ settlement: { move, seq } }) => move.consumed.map((signal) => [seq, signal]))
   const steps = sorted.flatMap(stepsOf)
-  const written = await db.all<Written>(
+  const written = await db.call<Written>(
     STAY_OR_END,
     ...columnsOf(runs, RUN_TYPES.length),
     ...columnsOf(reads, 2),

@@ -9,6 +9,8 @@ import type { Change } from '../contract/store.ts'
  * urgent for those that wait for its result.
  */
 const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5, cancelled: 5, ended: 25 }
+/** What may be lost need not be synced to disk. */
+const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify('sluice', $1)`
 const LISTEN_AGAIN_MS = 1000
 /** A connection on which only the server sends may die unnoticed, so it is probed at this interval of real time. */
 const PROBE_EVERY_MS = 5000
@@ -52,7 +54,7 @@ export class Notifier {
     }, COALESCE_MS[change])
     timer.unref?.()
     this.#sent.set(change, { timer, again: false })
-    this.#db.all(`SELECT pg_notify('sluice', $1)`, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
+    this.#db.all(NOTIFY, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
   }
 
   /** Notifies all processes, with this one, when the caller's transaction commits. */
