@@ -38,6 +38,16 @@ export class HeldStarts {
     return true
   }
 
+  /** Gives the start of a caller back at once that has stopped waiting. False: none is held. */
+  leave(waiter: Waiter): boolean {
+    const [granted, timer] = this.#held.get(waiter) ?? []
+    if (!granted) return false
+    timer?.cancel()
+    this.#held.delete(waiter)
+    void this.#options.giveBack(waiter.uses, granted)
+    return true
+  }
+
   /** Refuses all callers, and gives their starts back. */
   end(error: Error): void {
     const { giveBack } = this.#options

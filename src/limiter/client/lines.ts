@@ -101,7 +101,10 @@ export class Lines implements Waits {
         )
       this.#waiting++
       const waiter = new Waiter(uses, priority, untilUs, { resolve, reject, ended: this.#left })
-      if (signal) waiter.follow(signal, () => line.leave(waiter))
+      if (signal)
+        waiter.follow(signal, () => {
+          if (!this.#sharing?.held.leave(waiter)) line.leave(waiter)
+        })
       if (line.join(waiter) || !line.isClosed(nowUs)) this.#wake(line)
       else this.#setTimer(line, nowUs)
     })
