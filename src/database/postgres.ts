@@ -293,7 +293,7 @@ export class PostgresDatabase {
           return (await run(sql, values, true)).rows as Row[]
         } catch (error) {
           if (!NOT_AS_PREPARED.has(codeOf(error) ?? '')) throw error
-          // It has not begun. The processes at the server change behind a pooler that nobody named.
+          // It has not begun. The processes at the server change behind a pooler that the options do not name.
           this.#prepares = false
           return (await run(sql, values)).rows as Row[]
         }

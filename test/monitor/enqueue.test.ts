@@ -77,7 +77,8 @@ describe.each(stores)('on $name', ({ create }) => {
     expect((await m.sluice.jobs.explain(named)).limits).toEqual((await m.sluice.jobs.explain(ofCode)).limits)
     const limits = [{ limit: 'share', key: 'a' }]
     const half = await m.send('POST', '/jobs', { task: 'elsewhere', limits })
-    expect(half).toMatchObject({ status: 422, body: { error: { message: expect.stringContaining('common') } } })
+    expect(half.status).toBe(422)
+    expect(JSON.stringify(half.body)).toContain('common')
     const whole = { task: 'elsewhere', limits: [...limits, { limit: 'common' }] }
     expect((await m.send('POST', '/jobs', whole)).status).toBe(201)
     expect((await m.send('POST', '/jobs', { task: 'other', input: 'a' })).status).toBe(201)

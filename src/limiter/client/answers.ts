@@ -1,4 +1,4 @@
-/** What answers of an API tell about its budgets: refusals, and the headers of answers. */
+/** Answers of an API correct its budgets: a refusal closes one, and headers say what is left. */
 import { mayPass, SluiceError } from '../../base/errors.ts'
 import { show } from '../../base/options.ts'
 import type { Answer } from '../../jobs/header-source.ts'

@@ -1,7 +1,7 @@
 import type { BucketName, Granted, UnitAnswer, UnitRequest } from '../contract/limiter.ts'
 import type { RedisKeys } from './keys.ts'
 
-/** What the script answers to one request; acquire.lua says how. */
+/** The answer of the script to one request; acquire.lua says how. */
 export type ScriptAnswer = number | readonly [kind: number, ...number[]]
 
 const DENIED = 0

@@ -9,7 +9,7 @@ import type { Change } from '../contract/store.ts'
  * urgent for those that wait for its result.
  */
 const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5, cancelled: 5, ended: 25 }
-/** What may be lost need not be synced to disk. */
+/** News may be lost, so they need no sync to disk. */
 const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify('sluice', $1)`
 const LISTEN_AGAIN_MS = 1000
 /** A connection on which only the server sends may die unnoticed, so it is probed at this interval of real time. */
