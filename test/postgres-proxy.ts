@@ -87,10 +87,13 @@ export class PostgresProxy {
     }
     this.links.add(link)
     let sent = ''
+    const prepared = new Map<string, string>()
     client.on('data', (data) => {
       const text = data.toString('latin1')
       if (text.includes('LISTEN sluice')) link.listens = true
-      sent = text
+      // A prepared statement is sent once, with its name. Later calls send the name alone.
+      for (const [, name = '', sql = ''] of text.matchAll(/(sluice_[0-9a-f]{32})\0([^\0]+)\0/g)) prepared.set(name, sql)
+      sent = text + Array.from(text.matchAll(/sluice_[0-9a-f]{32}/g), ([name]) => prepared.get(name) ?? '').join('\n')
       if (!link.dead) server.write(data)
     })
     server.on('data', (data) => {
