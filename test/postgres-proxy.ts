@@ -92,8 +92,10 @@ export class PostgresProxy {
       const text = data.toString('latin1')
       if (text.includes('LISTEN sluice')) link.listens = true
       // A prepared statement is sent once, with its name. Later calls send the name alone.
-      for (const [, name = '', sql = ''] of text.matchAll(/(sluice_[0-9a-f]{32})\0([^\0]+)\0/g)) prepared.set(name, sql)
-      sent = text + Array.from(text.matchAll(/sluice_[0-9a-f]{32}/g), ([name]) => prepared.get(name) ?? '').join('\n')
+      for (const [, name = '', sql = ''] of text.matchAll(/(sluice_\w+_[0-9a-f]{16})\0([^\0]+)\0/g))
+        prepared.set(name, sql)
+      sent =
+        text + Array.from(text.matchAll(/sluice_\w+_[0-9a-f]{16}/g), ([name]) => prepared.get(name) ?? '').join('\n')
       if (!link.dead) server.write(data)
     })
     server.on('data', (data) => {

@@ -283,7 +283,7 @@ export class PostgresDatabase {
       await this.#sendTime(client, ask)
       const text = this.#text(sql)
       const query = { text, values: values as unknown[], rowMode: 'array', types: TYPES } as const
-      return (await ask(prepared ? { ...query, name: this.#name(text) } : query)) as PgResult
+      return (await ask(prepared ? { ...query, name: this.#name(sql, text) } : query)) as PgResult
     }
     return {
       call: async <Row extends readonly unknown[]>(sql: string, ...values: PgValue[]) => {
@@ -328,11 +328,17 @@ export class PostgresDatabase {
     })
   }
 
-  /** The same in all processes: they may share the connections of a pool that was made elsewhere. */
-  #name(text: string): string {
+  /**
+   * The functions that a statement calls, for those who look at the server, and its hash: the same in all
+   * processes, which may share the connections of a pool that was made elsewhere.
+   */
+  #name(sql: string, text: string): string {
     let name = this.#names.get(text)
     if (name !== undefined) return name
-    name = `sluice_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
+    const called = Array.from(sql.matchAll(/\bsluice\.(\w+)\(/g), ([, of]) => of).join('_')
+    const hash = createHash('sha256').update(text).digest('hex')
+    // The server keeps 63 characters of a name.
+    name = `sluice_${called.slice(0, 36)}_${hash.slice(0, 16)}`
     this.#names.set(text, name)
     return name
   }
