@@ -328,10 +328,7 @@ export class PostgresDatabase {
     })
   }
 
-  /**
-   * The functions that a statement calls, for those who look at the server, and its hash: the same in all
-   * processes, which may share the connections of a pool that was made elsewhere.
-   */
+  /** The functions that it calls, and a hash: processes may share the connections of a pool that was made elsewhere. */
   #name(sql: string, text: string): string {
     let name = this.#names.get(text)
     if (name !== undefined) return name
@@ -382,7 +379,8 @@ export async function inTransaction<T>(
 ): Promise<T> {
   await statements.script(`BEGIN; ${settings}`)
   try {
-    const result = await work(statements)
+    // A name that the server does not know would end the transaction: nothing is prepared.
+    const result = await work({ ...statements, call: (sql, ...values) => statements.all(sql, ...values) })
     await statements.script('COMMIT')
     return result
   } catch (error) {

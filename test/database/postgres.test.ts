@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { Pool } from 'pg'
 import { expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
-import { PostgresDatabase, type Statements } from '../../src/database/postgres.ts'
+import { inTransaction, PostgresDatabase, type Statements } from '../../src/database/postgres.ts'
 import { connectError, wasLost } from '../../src/database/postgres-error.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
@@ -177,6 +177,14 @@ withPostgres('calls that come often', () => {
       await db.script(meanwhile)
       expect(await db.call(ANSWER, 2)).toEqual([[answer]])
       expect(await db.call(ANSWER, 2)).toEqual([[answer]])
+    })
+  })
+
+  test('are not prepared within a transaction, which an unknown name would end', async () => {
+    await withAnswer(true, async (db) => {
+      await db.call(ANSWER, 1)
+      await db.script('DEALLOCATE ALL')
+      expect(await inTransaction(db, (its) => its.call(ANSWER, 2))).toEqual([[2]])
     })
   })
 

@@ -68,6 +68,19 @@ describe('acquire', () => {
     expect(left.map(({ available }) => available)).toEqual([4, 9, 9])
   })
 
+  it('waits no longer than a limit says, also where a call gives no options', async () => {
+    const { clock, limiter } = harness()
+    const drops = limit('drops', { rate: 1, per: '1s', burst: 1, onLimit: 'drop' })
+    const soon = limit('soon', { rate: 1, per: '1s', burst: 1, maxWait: '20ms' })
+    limiter.define([drops, soon])
+    for (const each of [drops, soon]) {
+      await limiter.acquire([each])
+      const second = limiter.acquire([each]).catch((error: unknown) => error)
+      await clock.advance('2s')
+      expect(await second).toBeInstanceOf(RateLimitRejected)
+    }
+  })
+
   it('rejects what is no use, and never throws', async () => {
     const { limiter } = harness()
     await limiter.acquire([outbound])
@@ -375,6 +388,23 @@ describe('run', () => {
     await limiter.charge(tokens, 90)
     expect(await limiter.inspect(tokens)).toMatchObject({ available: 0, debt: 10 })
     await expect(limiter.charge(tokens, -1)).rejects.toMatchObject({ code: 'option.invalid' })
+  })
+
+  it('gives back no more than was taken, where a correction was not charged', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const tokens = limit('tokens', { rate: 20, per: '1h' })
+    const { limiter } = harness({ clock, backend, limits: [tokens] })
+    await limiter.acquire([tokens.weight(10)])
+    const permit = await limiter.acquire([tokens.weight(2)])
+    seen.isDown = true
+    const failed = limiter.charge(tokens, 8, permit).catch((error: unknown) => error)
+    await clock.advance('10s')
+    expect(await failed).toMatchObject({ code: 'limiter.backend_down' })
+    seen.isDown = false
+    await clock.advance('10s')
+    await limiter.charge(tokens, -10, permit)
+    expect((await limiter.inspect(tokens)).available).toBe(10)
   })
 
   it('gives back no more than the start took, however often its cost is corrected', async () => {

@@ -38,14 +38,12 @@ export class HeldStarts {
     return true
   }
 
-  /** Gives the start of a caller back at once that has stopped waiting. False: none is held. */
-  leave(waiter: Waiter): boolean {
+  /** The start of a caller that has stopped waiting, which is to go back; null: none is held. */
+  leave(waiter: Waiter): Granted | null {
     const [granted, timer] = this.#held.get(waiter) ?? []
-    if (!granted) return false
     timer?.cancel()
     this.#held.delete(waiter)
-    void this.#options.giveBack(waiter.uses, granted)
-    return true
+    return granted ?? null
   }
 
   /** Refuses all callers, and gives their starts back. */

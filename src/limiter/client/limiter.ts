@@ -126,7 +126,8 @@ export class Limiter {
       }
       const buckets = this.#limits.resolve(uses, 'limiter.acquire')
       const now = this.#lines.acquireNow(buckets, 0)
-      return now ? Promise.resolve(this.#started(buckets, now)) : this.#wait(buckets, 0, Infinity)
+      if (now) return Promise.resolve(this.#started(buckets, now))
+      return this.#wait(buckets, 0, this.#limits.waitUsOf(buckets, Infinity))
     } catch (error) {
       const { promise, reject } = Promise.withResolvers<Permit>()
       reject(error)
@@ -215,7 +216,7 @@ export class Limiter {
 
   /**
    * Asks at the start of a reservation whether it stands.
-   * @param uses of the reservation; only a process that did not reserve has to name them
+   * @param uses of the reservation; a process that reserved without an id need not name them
    */
   async confirm(id: string, uses?: readonly Use[]): Promise<Confirmed> {
     // No backend can hold such an id.
@@ -351,6 +352,7 @@ export class Limiter {
     const due = start ? start.corrected(bucket, units) : units
     if (due === 0) return
     await this.#access.charge(bucket, due, start?.atUs ?? 0)
+    if (due > 0) start?.noted(bucket, due)
     if (due < 0) this.#lines.changed(bucket.limit)
   }
 

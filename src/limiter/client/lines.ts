@@ -103,7 +103,9 @@ export class Lines implements Waits {
       const waiter = new Waiter(uses, priority, untilUs, { resolve, reject, ended: this.#left })
       if (signal)
         waiter.follow(signal, () => {
-          if (!this.#sharing?.held.leave(waiter)) line.leave(waiter)
+          const held = this.#sharing?.held.leave(waiter)
+          if (held) this.#return(this.#lineOf(uses, this.#options.clock.monotonicUs()), waiter, held)
+          else line.leave(waiter)
         })
       if (line.join(waiter) || !line.isClosed(nowUs)) this.#wake(line)
       else this.#setTimer(line, nowUs)

@@ -2,6 +2,7 @@ import { show } from '../../base/options.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { BucketName, BucketUse, Granted, HeldPermit } from '../contract/limiter.ts'
 import type { Permits } from './permits.ts'
+import { idOf } from './uses.ts'
 
 /** A granted start. Release it at its end, in a `finally`. */
 export interface Permit {
@@ -57,15 +58,21 @@ export class GrantedStart implements Permit {
     return this.#isUsed
   }
 
-  /** The units of a correction that count: all corrections together give back no more than the start took. */
-  corrected({ limit, key }: BucketName, units: number): number {
-    const id = `${limit}\0${key}`
-    const before = this.#corrected?.get(id) ?? 0
-    const { weight = 0 } = this.uses.find((use) => use.limit === limit && use.key === key) ?? {}
-    const counted = Math.max(units, -(weight + before))
-    this.#corrected ??= new Map()
-    this.#corrected.set(id, before + counted)
+  /**
+   * The units of a correction that count: all corrections together give back no more than the start took. Those given
+   * back are noted now, those taken once they were charged.
+   */
+  corrected(bucket: BucketName, units: number): number {
+    const { weight = 0 } = this.uses.find(({ limit, key }) => limit === bucket.limit && key === bucket.key) ?? {}
+    const counted = Math.max(units, -(weight + (this.#corrected?.get(idOf(bucket)) ?? 0)))
+    if (counted < 0) this.noted(bucket, counted)
     return counted
+  }
+
+  /** A correction was charged. */
+  noted(bucket: BucketName, units: number): void {
+    this.#corrected ??= new Map()
+    this.#corrected.set(idOf(bucket), (this.#corrected.get(idOf(bucket)) ?? 0) + units)
   }
 
   /** Work runs under it. */

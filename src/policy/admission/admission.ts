@@ -191,7 +191,7 @@ export class Admission {
   readonly #first = (waitList: WaitList, except: Lane | null = null): Lane | null =>
     this.#yielding.first(waitList, except, { nowUs: this.nowUs, slots: this.#slots, needOf: this.#needOf })
 
-  #consider(candidate: Candidate): void {
+  #consider(candidate: Candidate, passed: readonly Lane[] = []): void {
     const { lane, waitList } = candidate
     if (waitList) {
       waitList.queued = false
@@ -199,9 +199,9 @@ export class Admission {
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
     if (share && share.slots > 0) {
-      const first = this.#guarantees.before(lane, this.nowUs, this.#headOf)
+      const first = this.#guarantees.before(lane, passed, this.nowUs, this.#headOf)
       if (first) this.#offer(lane, waitList)
-      if (first) return this.#consider(first)
+      if (first) return this.#consider(first, [...passed, lane])
       const priority = share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
       if (this.#ahead || !this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
     }

@@ -73,20 +73,28 @@ export class GuaranteeWatch {
   /**
    * The first candidate that goes before this lane: it is within its guarantee in a bucket where this one is not. Null:
    * none.
+   * @param passed lanes that let this one go first: guarantees in two common limits may put each of two before the other
    */
-  before(lane: Lane, nowUs: number, headOf: (lane: Lane) => Head | null): Candidate | null {
+  before(lane: Lane, passed: readonly Lane[], nowUs: number, headOf: (lane: Lane) => Head | null): Candidate | null {
     if (this.#offered.size === 0) return null
     for (const common of lane.buckets) {
       const others = this.#offered.get(common)
       if (!others?.top || (isGuaranteed(lane) && lane.on === common)) continue
       if (isWithin(lane, headOf(lane), common, nowUs)) continue
+      const crossed: Candidate[] = []
+      let first: Candidate | null = null
       // A lane is noted again when it is offered again.
-      for (let next = others.pop(); next; next = others.pop()) {
+      while (!first) {
+        const next = others.pop()
+        if (!next) break
         if (next.lane === lane || !isStillOffered(next) || !isWithin(next.lane, headOf(next.lane), common, nowUs))
           continue
-        this.#seen.add(next)
-        return next
+        if (passed.includes(next.lane)) crossed.push(next)
+        else first = next
       }
+      for (const each of crossed) others.push(each)
+      if (first) this.#seen.add(first)
+      if (first) return first
     }
     return null
   }

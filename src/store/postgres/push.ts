@@ -71,12 +71,12 @@ async function defineAndStore(
 ): Promise<PushAnswer> {
   // No other transaction sees a definition before the commit.
   const own = { ...context }
-  const answer = await inTransaction(db, async () => {
+  const answer = await inTransaction(db, async (its) => {
     const keys = keysOf(jobs)
-    if (keys.length > 0) await db.run('SELECT sluice.lock_unique($1::text[])', keys)
-    await readAsync(defineLimits(accessOf(own, db), limits))
-    await currentLimits(own, db)
-    return store(own, db, jobs)
+    if (keys.length > 0) await its.run('SELECT sluice.lock_unique($1::text[])', keys)
+    await readAsync(defineLimits(accessOf(own, its), limits))
+    await currentLimits(own, its)
+    return store(own, its, jobs)
   })
   if (own.limits.generation > context.limits.generation) context.limits = own.limits
   return answer

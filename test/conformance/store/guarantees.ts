@@ -50,6 +50,24 @@ export function guarantees(backend: StoreBackend): void {
       expect(await w.start()).toEqual(['a4'])
     })
 
+    test('puts two lanes in some order where the guarantee of each is before the other', async () => {
+      const w = harness()
+      const pair = (n: number): ReturnType<typeof limit>[] => {
+        const common = limit(`c${n}`, { rate: 10, per: '1s', burst: 4 })
+        const of = { limit: common, atLeast: '1 per 10s' }
+        return [common, limit(`t${n}`, { rate: 100, per: '1s', of })]
+      }
+      await define(w, [...pair(1), ...pair(2)])
+      const both = (one: string, other: string) => ({ limits: [`t1:${one}`, 'c1', `t2:${other}`, 'c2'] })
+      await w.add('a', both('a', 'x'))
+      await w.add('b', both('y', 'b'))
+      expect((await w.start()).toSorted()).toEqual(['a', 'b'])
+      // The first has had its guarantee in c1, the other in c2.
+      await w.add('d', both('a', 'v'))
+      await w.add('e', both('u', 'b'))
+      expect((await w.start()).toSorted()).toEqual(['d', 'e'])
+    })
+
     test('goes before others within their guarantee by priority, also before any of them waits', async () => {
       const w = harness()
       await define(w, shares({ rate: 10, per: '1s', burst: 8 }, { rate: 10, per: '1s' }, { atLeast: '2 per 1s' }))
