@@ -62,7 +62,8 @@ export function guarantees(backend: StoreBackend): void {
       await w.add('a', both('a', 'x'))
       await w.add('b', both('y', 'b'))
       expect((await w.start()).toSorted()).toEqual(['a', 'b'])
-      // The first has had its guarantee in c1, the other in c2.
+      // The first has had its guarantee in c1, the other in c2. Both limits are full, and leave their reserve.
+      w.at(1000)
       await w.add('d', both('a', 'v'))
       await w.add('e', both('u', 'b'))
       expect((await w.start()).toSorted()).toEqual(['d', 'e'])
