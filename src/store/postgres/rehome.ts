@@ -2,7 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import { levelOf, stepsOf } from '../../policy/admission/ageing.ts'
 import { columns, column, numbers, texts, textsOrNull } from '../shared/columns.ts'
-import { parsed } from '../shared/set-aside.ts'
+import { bucketsIn } from '../shared/set-aside.ts'
 import type { Rehoming } from '../shared/sql.ts'
 import { STATE } from '../shared/state.ts'
 import { announce } from './announce.ts'
@@ -45,7 +45,7 @@ export async function rehome(context: Context, db: Statements, seqs: readonly nu
   const rows = jobs.map(({ seq, task, queue: before, lane, uses, fair, level, asked }) => {
     const queue = to.queue ?? before
     const priority = to.priority ?? asked ?? level
-    const needs = usesIn(uses)
+    const needs = uses === null ? [] : bucketsIn(uses)
     const next =
       to.priority === null
         ? level
@@ -67,9 +67,4 @@ export async function rehome(context: Context, db: Statements, seqs: readonly nu
     jobs.map(({ seq }) => seq),
     jobs.map(({ share }) => share),
   )
-}
-
-function usesIn(text: string | null): { limit: string; key: string }[] {
-  const uses = text === null ? [] : parsed(text)
-  return Array.isArray(uses) ? (uses as [string, string][]).map(([limit, key]) => ({ limit, key })) : []
 }

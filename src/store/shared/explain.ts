@@ -2,15 +2,14 @@ import { NEVER_US } from '../../policy/admission/lane.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
 import { outsideUntil } from '../../policy/limits/guarantee.ts'
 import { guardInForce } from '../../policy/limits/limit.ts'
-import type { BucketUse } from '../contract/store.ts'
 import { type Explanation, firstOf, type WorkerWait } from '../contract/waits.ts'
 import { get } from './get.ts'
 import { loadBuckets } from './buckets.ts'
 import { column, columns } from './columns.ts'
+import { needsIn, selectNeeds, usesOfJob } from './job-uses.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { heldAsWhole, type LimitedQueue } from './queue-limits.ts'
 import { ask, type Reading } from './reading.ts'
-import { weightsOf } from './set-aside.ts'
 import { type Access, all, get as first, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
@@ -42,6 +41,7 @@ const AHEAD = `SELECT (SELECT count(*) FROM sluice.jobs a WHERE a.lane = j.lane 
   + (SELECT count(*) FROM sluice.jobs a WHERE a.lane = j.lane AND a.state = 1 AND a.priority = $2 AND a.seq < $1)
   FROM sluice.jobs j WHERE j.seq = $1`
 const MAX_PRIORITY = 100
+const NO_WAIT = { waitsOn: null, headroom: null, position: null, linePosition: null, overrides: [], untilUs: null }
 const LIMITED = `SELECT name, limits, limit_name FROM sluice.queues WHERE limit_name IS NOT NULL OR limits <> '[]'`
 
 /** Explains why a job waits: its lane's bucket, its place, and its possible start. */
@@ -52,20 +52,18 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const limits = yield* ask(() => access.limits())
   const job = yield* get(access, id)
   if (!job) return null
-  const fair = laneKey === 'id' ? 'l.fair' : 'j.fair'
-  const sql = `SELECT ${WAIT.list}, ${fair} FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.${laneKey} = j.lane WHERE j.seq = $1`
+  const sql = `SELECT ${WAIT.list}, ${selectNeeds(access)} FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.${laneKey} = j.lane WHERE j.seq = $1`
   const row = (yield* first(db, sql, job.seq)) as readonly unknown[]
   const { lane, laneState, share, state, priority, weights, attempt, sinceUs, due, uniqueKey, unresolved, ...stored } =
     WAIT.read(row)
-  const fairKey = row.at(-1) as string | null
+  const needs = needsIn(row)
   const ids = JSON.parse(stored.buckets ?? '[]') as number[]
   const found = yield* loadBuckets(access, limits, instant, 'b.id = ANY ($1::bigint[])', ids)
   const buckets = ids.flatMap((bucket) => found.find((each) => each.id === bucket) ?? [])
-  const units = weights === null ? null : weightsOf(weights)
-  const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
+  const uses = usesOfJob(needs, buckets, weights)
   const staff = yield* staffOf(access, job.queue, job.task, nowUs)
-  const waitsOn = { waitsOn: null, headroom: null, position: null, linePosition: null, overrides: [], untilUs: null }
-  const idle = { job, uses, uniqueKey, fairKey, share: share ?? 1, ...waitsOn, sinceUs, exact: false, ...staff }
+  const own = { job, uses, uniqueKey, fairKey: needs[1], share: share ?? 1, sinceUs }
+  const idle = { ...own, ...NO_WAIT, exact: false, ...staff }
   // A job that a limit has rescheduled is shown as scheduled, and waits in its lane.
   if (state !== STATE.available) {
     const isHeld = job.state === 'active' && job.startedUs !== null && job.startedUs > nowUs
@@ -81,7 +79,9 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
     return { ...waits, eachWorker, ...firstOf(eachWorker), expectedStartUs: null }
   }
   const waiting = { lane: lane ?? 0, priority, given: job.priority, ahead }
-  const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
+  const costs = buckets.map((bucket, i) =>
+    attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (uses[i]?.weight ?? 1),
+  )
   const outlooks = yield* outlooksOf(access, waiting, buckets, costs, nowUs)
   const bucket = laneState === LANE.waiting ? buckets.find((each) => each.id === stored.bucket) : undefined
   const guard = bucket?.policy && guardInForce(bucket.policy)

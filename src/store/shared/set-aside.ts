@@ -55,6 +55,11 @@ export function weightsOf(text: string): number[] | null {
   return fine ? (values as number[]) : null
 }
 
+/** The buckets that a job needs, in its order; none if they are unreadable. */
+export function bucketsIn(text: string): { limit: string; key: string }[] {
+  return areUses(text) ? (JSON.parse(text) as [string, string][]).map(([limit, key]) => ({ limit, key })) : []
+}
+
 /** Whether every store can read the buckets that a job needs. */
 export function areUses(text: string): boolean {
   const uses = parsed(text)

@@ -2,7 +2,7 @@ import type { StoredJob } from '../contract/find-jobs.ts'
 import { column, columns, texts } from './columns.ts'
 import { details } from './job-details.ts'
 import type { Reading } from './reading.ts'
-import { weightsOf } from './set-aside.ts'
+import { needsIn, selectNeeds, usesOfJob } from './job-uses.ts'
 import { type Access, all, isUuid } from './sql.ts'
 
 const TERMS = columns({
@@ -26,21 +26,17 @@ export function* storedJobs(access: Access, ids: readonly string[]): Reading<(St
   const known = ids.filter(isUuid)
   if (known.length === 0) return ids.map(() => null)
   const found = yield* details(access, ids)
-  const fair = laneKey === 'id' ? 'l.fair' : 'j.fair'
   const from = `FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.${laneKey} = j.lane WHERE j.id = ANY ($1::uuid[])`
-  const rows = yield* all(db, `SELECT ${TERMS.of('j')}, ${fair} ${from}`, known)
-  const terms = rows.map((row) => ({ ...TERMS.read(row), fairKey: row.at(-1) as string | null }))
+  const rows = yield* all(db, `SELECT ${TERMS.of('j')}, ${selectNeeds(access)} ${from}`, known)
+  const terms = rows.map((row) => ({ ...TERMS.read(row), needs: needsIn(row) }))
   const inLanes = terms.map(({ buckets }) => JSON.parse(buckets ?? '[]') as number[])
   const buckets = yield* all<BucketRow>(db, BUCKETS, [...new Set(inLanes.flat())])
   const byId = new Map(buckets.map(([id, limit, key]) => [id, { limit: limitName(limit), key }]))
   const byJob = new Map(
-    terms.map(({ id, weights, uniqueKey, share, fairKey, unresolved }, at) => {
-      const units = weights === null ? null : weightsOf(weights)
-      const uses = (inLanes[at] ?? []).flatMap((bucket, i) => {
-        const use = byId.get(bucket)
-        return use ? { ...use, weight: units?.[i] ?? 1 } : []
-      })
-      return [id, { uses, uniqueKey, fairKey, share: share ?? 1, isUnresolved: Boolean(unresolved) }]
+    terms.map(({ id, weights, uniqueKey, share, needs, unresolved }, at) => {
+      const ofLane = (inLanes[at] ?? []).flatMap((bucket) => byId.get(bucket) ?? [])
+      const uses = usesOfJob(needs, ofLane, weights)
+      return [id, { uses, uniqueKey, fairKey: needs[1], share: share ?? 1, isUnresolved: Boolean(unresolved) }]
     }),
   )
   return found.map((job) => {

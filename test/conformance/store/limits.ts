@@ -285,6 +285,25 @@ function reports(backend: StoreBackend): void {
     })
   })
 
+  test('a job is explained with its limits in each state, also before it has ever waited for them', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '1h' }, s: { rate: 9, per: '1h' } })
+    const later = { limits: ['r:k"', 's*7'], share: 3, runAtMs: w.clock.now() + 50_000 }
+    const uses = [
+      { limit: 'r', key: 'k"', weight: 1 },
+      { limit: 's', key: '', weight: 7 },
+    ]
+    await w.add('later', later)
+    await w.add('now', { limits: ['r:n'] })
+    await w.start()
+    await w.add('last', later)
+    for (const name of ['later', 'last']) {
+      expect(await w.explain(name)).toMatchObject({ uses, share: 3, job: { state: 'scheduled' } })
+      expect(await w.store.storedJobs([w.id(name)])).toMatchObject([{ uses, share: 3 }])
+    }
+    expect((await w.explain('now')).uses).toEqual([{ limit: 'r', key: 'n', weight: 1 }])
+  })
+
   test('the expected start counts priority, weights, and says when it is no more than likely', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 9, per: '1s' } })

@@ -191,7 +191,9 @@ BEGIN
         ORDER BY j.priority DESC, j.seq LIMIT 1
       ) h ON true
     WHERE CASE
-      WHEN h.seq IS NULL THEN l.state <> {{lane.empty}}
+      -- A lane that is not there yet keeps the share of a job that waits for its time.
+      WHEN h.seq IS NULL
+        THEN coalesce(l.state <> {{lane.empty}}, a.share <> 1 AND a.uses IS NOT NULL)
       WHEN coalesce(l.state, {{lane.empty}}) = {{lane.empty}} THEN true
       ELSE (h.priority, h.seq) <> (sluice.lane_level(l.priority), l.head) OR l.sieve IS NOT NULL
         OR (a.look AND l.state = {{lane.waiting}}) OR l.state = {{lane.parked}}
@@ -233,8 +235,9 @@ BEGIN
     array_agg(uses) FILTER (WHERE id IS NULL) AS uses,
     array_agg(fair) FILTER (WHERE id IS NULL) AS fair,
     array_agg(share) FILTER (WHERE id IS NULL) AS shares,
-    array_agg(CASE WHEN unlisted THEN {{lane.parked}} ELSE {{lane.open}} END)
-      FILTER (WHERE id IS NULL) AS states,
+    array_agg(
+      CASE WHEN unlisted THEN {{lane.parked}} WHEN seq IS NOT NULL THEN {{lane.open}} END
+    ) FILTER (WHERE id IS NULL) AS states,
     array_agg(priority) FILTER (WHERE id IS NULL) AS priorities,
     array_agg(seq) FILTER (WHERE id IS NULL) AS heads,
     array_agg(v_turn + place) FILTER (WHERE id IS NULL) AS turns,
@@ -242,7 +245,7 @@ BEGIN
   INTO v_new
   FROM head;
   woken := v_new.woken;
-  -- A new lane begins with its first job, at its turn.
+  -- A new lane begins with its first job, at its turn, or empty.
   IF v_new.keys IS NOT NULL THEN
     PERFORM sluice.create_lanes(
       v_new.keys, v_new.queues, v_new.uses, v_new.fair, v_new.shares, NULL, NULL, v_now,
