@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { BucketUse } from '../../../src/store/contract/store.ts'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness } from './store-harness.ts'
 
@@ -285,23 +286,22 @@ function reports(backend: StoreBackend): void {
     })
   })
 
-  test('a job is explained with its limits in each state, also before it has ever waited for them', async () => {
+  test('a job that waits for its time is explained and exported with its limits, weights and share', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1h' }, s: { rate: 9, per: '1h' } })
-    const later = { limits: ['r:k"', 's*7'], share: 3, runAtMs: w.clock.now() + 50_000 }
-    const uses = [
-      { limit: 'r', key: 'k"', weight: 1 },
-      { limit: 's', key: '', weight: 7 },
-    ]
-    await w.add('later', later)
-    await w.add('now', { limits: ['r:n'] })
-    await w.start()
-    await w.add('last', later)
-    for (const name of ['later', 'last']) {
-      expect(await w.explain(name)).toMatchObject({ uses, share: 3, job: { state: 'scheduled' } })
-      expect(await w.store.storedJobs([w.id(name)])).toMatchObject([{ uses, share: 3 }])
+    const runAtMs = w.clock.now() + 50_000
+    await w.add('alone', { limits: ['r:k"', 's*7'], runAtMs })
+    await w.add('shared', { limits: ['r:b', 's*2'], share: 3, runAtMs })
+    // A claim takes in all that has come. Neither job waits for its limits yet.
+    expect(await w.start()).toEqual([])
+    const expected = {
+      alone: { uses: [use('r', 'k"'), use('s', '', 7)], share: 1 },
+      shared: { uses: [use('r', 'b'), use('s', '', 2)], share: 3 },
     }
-    expect((await w.explain('now')).uses).toEqual([{ limit: 'r', key: 'n', weight: 1 }])
+    for (const [name, needs] of Object.entries(expected)) {
+      expect(await w.explain(name)).toMatchObject({ ...needs, job: { state: 'scheduled' } })
+      expect(await w.store.storedJobs([w.id(name)])).toMatchObject([needs])
+    }
   })
 
   test('the expected start counts priority, weights, and says when it is no more than likely', async () => {
@@ -330,4 +330,8 @@ function reports(backend: StoreBackend): void {
     })
     expect(await w.explain('a1')).toMatchObject({ waitsOn: null, position: null, job: { state: 'active' } })
   })
+}
+
+function use(limit: string, key: string, weight = 1): BucketUse {
+  return { limit, key, weight }
 }
