@@ -39,7 +39,7 @@ async function child(url: string, callers: number): Promise<void> {
   const store = await createStore(url, { clock: systemClock, durability: 'power', retention: USUAL_RETENTION })
   const calls: Record<string, number> = {}
   counted(store, ['claim', 'enqueue'], calls)
-  counted(store.budgets, ['acquire', 'begin'], calls)
+  counted(store.budgets, ['acquire', 'remove'], calls)
   const sluice = new Sluice({ store, tasks: [] })
   const starts: number[] = []
   const end = { reached: false }
@@ -90,9 +90,11 @@ async function fleet(
   await sleep(seconds * 1000)
   const reports = await Promise.all(
     children.map(async (each) => {
-      const report = once(each, 'message')
+      const [report, exit] = [once(each, 'message'), once(each, 'exit')]
       each.send('stop')
-      return ((await report) as [Report])[0]
+      const [told] = (await report) as [Report]
+      await exit
+      return told
     }),
   )
   const all = reports.flatMap(({ starts }) => starts).toSorted((a, b) => a - b)

@@ -59,9 +59,18 @@ export function schemaOf(url: string): string {
   return new URL(url).searchParams.get('schema') ?? 'sluice'
 }
 
-/** Drops the schema of a store's URL with all that is in it. */
+const DEADLOCK = '40P01'
+
+/** Drops the schema of a store's URL with all that is in it, once what ended processes had begun there is over. */
 export async function dropSchema(url: string): Promise<void> {
   const client = await connect(url)
-  await client.query(`DROP SCHEMA IF EXISTS ${client.escapeIdentifier(schemaOf(url))} CASCADE`)
+  for (;;) {
+    try {
+      await client.query(`DROP SCHEMA IF EXISTS ${client.escapeIdentifier(schemaOf(url))} CASCADE`)
+      break
+    } catch (error) {
+      if ((error as { code?: string }).code !== DEADLOCK) throw error
+    }
+  }
   await client.end()
 }

@@ -16,14 +16,19 @@ describe.each(STORES)('calls of several processes at 1,000 starts a second on $n
     for (const _ of callers) engines.push(await harness.start({ tasks: [] }))
     const stores = await Promise.all(engines.map(async (engine) => (await internalsOf(engine).open()).store))
     const starts = callers.map(() => 0)
-    let claims = 0
+    const decisions = { claims: 0, empty: 0, calls: 0 }
     const end = { reached: false }
     for (const store of stores) {
       const claim = store.claim.bind(store)
       store.claim = async (request) => {
         const claimed = await claim(request)
-        if (claimed.looks > 0) claims++
+        decisions[claimed.looks > 0 ? 'claims' : 'empty']++
         return claimed
+      }
+      const acquire = store.budgets.acquire.bind(store.budgets)
+      store.budgets.acquire = (requests) => {
+        decisions.calls++
+        return acquire(requests)
       }
     }
     const work = async (i: number): Promise<void> => {
@@ -41,19 +46,33 @@ describe.each(STORES)('calls of several processes at 1,000 starts a second on $n
       await Promise.all(working)
       expect(errors).toEqual([])
     }
-    return { harness, clock, engines, stores, starts, stop, claims: () => claims }
+    return { harness, clock, engines, stores, starts, stop, decisions }
   }
   const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0)
 
   it('use it up and leave none of them out, with many starts for each claim', async () => {
-    const { clock, starts, stop, claims } = await crowd([20, 20, 20, 20])
+    const { clock, starts, stop, decisions } = await crowd([20, 20, 20, 20])
     await clock.advance(500)
     const all = sum(starts)
     expect(all).toBeLessThanOrEqual(BURST + 500)
     expect(all).toBeGreaterThanOrEqual(BURST + 450)
     // A like share is a quarter. Others may go first by up to half a second of their starts.
     expect(Math.min(...starts)).toBeGreaterThan(all / 20)
-    expect(claims()).toBeLessThan(all / 8)
+    expect(decisions.claims).toBeLessThan(all / 8)
+    await stop()
+  })
+
+  it('come again when the others had their turns, also where all of a process have started', async () => {
+    const { clock, starts, stop, decisions } = await crowd(Array.from({ length: 8 }, () => 4))
+    await clock.advance(200)
+    const [before, { claims, empty, calls }] = [sum(starts), { ...decisions }]
+    await clock.advance(800)
+    const all = sum(starts) - before
+    expect(all).toBeGreaterThanOrEqual(780)
+    expect(Math.min(...starts)).toBeGreaterThan(all / 16)
+    // Nobody asks in the meantime, and hardly any claim comes for nothing.
+    expect(decisions.calls - calls).toBe(0)
+    expect(decisions.empty - empty).toBeLessThan(decisions.claims - claims)
     await stop()
   })
 
@@ -88,11 +107,11 @@ describe.each(STORES)('calls of several processes at 1,000 starts a second on $n
   it('start once each, though the store cannot remove their tickets at once', async () => {
     const { clock, engines, stores, starts, stop } = await crowd([20, 20])
     for (const store of stores) {
-      const begin = store.budgets.begin.bind(store.budgets)
+      const remove = store.budgets.remove.bind(store.budgets)
       let calls = 0
-      store.budgets.begin = async (...args) => {
+      store.budgets.remove = async (...args) => {
         if (++calls % 2 === 1) throw new Error('away')
-        return begin(...args)
+        return remove(...args)
       }
     }
     await clock.advance(300)

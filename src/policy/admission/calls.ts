@@ -6,7 +6,7 @@ import type { LimitPolicy } from '../limits/limit.ts'
 import { paceOf } from '../limits/pace.ts'
 import { type AdmissionSource, needOf } from './admission-source.ts'
 import { levelOfHead } from './guaranteed.ts'
-import { type Bucket, type Lane, weightOf } from './lane.ts'
+import { type Bucket, deniedUntilUs, type Lane, weightOf } from './lane.ts'
 import type { QueueSlots } from './queue-slots.ts'
 import { rank } from './turn-order.ts'
 import type { WaitList } from './wait-list.ts'
@@ -27,7 +27,7 @@ export function mayPrecede(lane: Lane, other: Lane, { policy }: Bucket): boolean
 
 /**
  * Until when the calls of this claimer may be left in the lists that were read, so that its next claim takes a handful;
- * undefined: it comes for each start.
+ * undefined: it comes for each start. Calls that come after its last ones were granted are left as long.
  */
 export function patientUntil(
   waitLists: ReadonlyMap<Bucket, WaitList>,
@@ -37,39 +37,58 @@ export function patientUntil(
 ): number | undefined {
   let untilUs: number | undefined
   for (const { queue, slots } of shares) {
-    if (slots === 0 || !source.ofCalls(queue)) continue
+    if (!source.ofCalls(queue)) continue
     for (const waitList of waitLists.values()) {
-      const own = waitList.first((each) => each === queue)
-      if (!own) continue
-      const restUs = restOf(waitList, own, slots, source)
-      const needUs = needOf(source, own, own.heads[own.next] ?? null, waitList.bucket, nowUs)
+      const { bucket } = waitList
+      const own = slots > 0 ? waitList.first((each) => each === queue) : null
+      if (!own && (bucket.granted === 0 || waitList.empty)) continue
+      const weight = own ? weightOfFirst(own, bucket) : bucket.grantedUnits / bucket.granted
+      const needUs = own
+        ? needOf(source, own, own.heads[own.next] ?? null, bucket, nowUs)
+        : (deniedUntilUs(bucket, weight, nowUs, null) ?? nowUs)
       // A resume or an override may open a bucket that is closed for longer.
-      if (restUs === null || needUs > nowUs + OTHERS_US) return undefined
+      if (!isOfHandfuls(waitList, source) || needUs > nowUs + OTHERS_US) return undefined
+      const restUs = restOf(waitList, queue, own, own ? slots : bucket.granted, weight, source)
       untilUs = Math.min(untilUs ?? Infinity, needUs + restUs)
     }
   }
   return untilUs
 }
 
+/** Whether only calls wait in a list, and their processes take handfuls: each comes for them at a time of its own. */
+export function isOfHandfuls(waitList: WaitList, source: AdmissionSource): boolean {
+  if (slackOf(waitList.bucket.policy) <= 0) return false
+  for (const queue of waitList.queues()) if (source.served(queue) !== 'nowhere' && !source.ofCalls(queue)) return false
+  return true
+}
+
 /**
- * How long a lane rests from its next start on. Each lane before it is expected to take as many as this one does then.
+ * How long the calls of a queue rest from their next start on. Each lane before theirs is expected to take as many as
+ * they do then. @param own their lane; null: they come behind all others @param count how many they are
  */
-function restOf(waitList: WaitList, own: Lane, left: number, source: AdmissionSource): number | null {
+function restOf(
+  waitList: WaitList,
+  of: number,
+  own: Lane | null,
+  count: number,
+  weight: number,
+  source: AdmissionSource,
+): number {
   const { policy } = waitList.bucket
-  const slackUs = slackOf(policy)
-  if (slackUs <= 0) return null
   let before = 0
   for (const queue of waitList.queues()) {
-    if (queue === own.queue || source.served(queue) === 'nowhere') continue
-    if (!source.ofCalls(queue)) return null
+    if (queue === of || source.served(queue) === 'nowhere') continue
     const first = waitList.first((each) => each === queue)
-    if (first && rank(first, own) < 0) before++
+    if (first && (!own || rank(first, own) < 0)) before++
   }
-  const head = own.heads[own.next]
-  const weight = head ? weightOf(head, own.buckets.indexOf(waitList.bucket), waitList.bucket) : 1
   const eachUs = paceOf(policy).intervalUs * weight
-  const handfulUs = Math.min(slackUs, (left - 1) * eachUs)
+  const handfulUs = Math.min(slackOf(policy), (count - 1) * eachUs)
   return handfulUs + Math.min(OTHERS_US, before * (handfulUs + eachUs))
+}
+
+function weightOfFirst(lane: Lane, bucket: Bucket): number {
+  const head = lane.heads[lane.next]
+  return head ? weightOf(head, lane.buckets.indexOf(bucket), bucket) : 1
 }
 
 function isQuick(policy: LimitPolicy | null): boolean {

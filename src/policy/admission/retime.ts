@@ -1,4 +1,5 @@
 import type { AdmissionSource } from './admission-source.ts'
+import { isOfHandfuls } from './calls.ts'
 import type { DropWatch } from './drop-watch.ts'
 import { type Bucket, type Lane, NEVER_US } from './lane.ts'
 import type { QueueService, WaitList } from './wait-list.ts'
@@ -106,15 +107,19 @@ function earliest(lanes: readonly (Lane | null)[], needOf: (lane: Lane) => numbe
 
 /**
  * Whether a decision has changed the time of a wait list in which lanes of other workers' queues stand: they have to
- * learn it.
+ * learn it, unless all of them come at times of their own.
  */
 export function wakesOthers(
   { waitLists, nowUs }: { readonly waitLists: ReadonlyMap<Bucket, WaitList>; readonly nowUs: number },
-  served: (queue: number) => QueueService,
+  source: AdmissionSource,
 ): boolean {
   for (const [{ granted, wakeAtUs }, waitList] of waitLists) {
     if (wakeAtUs === null || (granted === 0 && (wakeAtUs <= nowUs || wakeAtUs === waitList.dueAtUs))) continue
-    for (const queue of waitList.queues()) if (served(queue) === 'elsewhere') return true
+    for (const queue of waitList.queues())
+      if (source.served(queue) === 'elsewhere') {
+        if (isOfHandfuls(waitList, source)) break
+        return true
+      }
   }
   return false
 }

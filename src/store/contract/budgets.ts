@@ -58,6 +58,8 @@ export interface Budgets {
    * limits with permits, as positions in its uses.
    */
   begin(worker: number, tickets: readonly GrantedTicket[]): Promise<ReadonlyMap<number, readonly number[]>>
+  /** Removes granted tickets of the worker that hold no permits. */
+  remove(worker: number, seqs: readonly number[]): Promise<void>
   /** Takes tickets out that wait, or that a claim has discarded. */
   drop(ids: readonly string[]): Promise<void>
   /** Whether these tickets are waiting, or over since a limit has dropped them; those that are gone are absent. */

@@ -4,7 +4,7 @@ import { pauseAfter } from '../../base/persist.ts'
 import type { GrantedJob, NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import type { Denied, Granted, UnitRequest } from '../../limiter/contract/limiter.ts'
-import { type GrantedTicket, TICKET } from '../contract/budgets.ts'
+import { TICKET } from '../contract/budgets.ts'
 import type { Claim, Store } from '../contract/store.ts'
 import { Gathered } from './gathered.ts'
 import type { Membership } from './membership.ts'
@@ -92,8 +92,8 @@ export class Tickets {
   #failures = 0
   #ended: Error | null = null
   #dropping: string[] = []
-  /** Tickets that have started, and whose rows go. */
-  #started: GrantedTicket[] = []
+  /** The numbers of tickets that have started, and whose rows go. */
+  #started: number[] = []
   #removing: Promise<void> | null = null
 
   constructor(options: TicketsOptions) {
@@ -138,12 +138,13 @@ export class Tickets {
       const patience =
         waitUs === Infinity ? null : clock.setTimer(() => leave(this.#lateness(ticket)), Math.max(0, waitUs / 1000))
       signal?.addEventListener('abort', abort)
-      const isBehind = this.#patient && this.#lines.has(ticket.line)
+      const isBehind = this.#patient && (this.#lines.has(ticket.line) || this.#crowdOf(ticket.line) !== null)
       this.#tickets.set(ticket.id, ticket)
       this.#lines.set(ticket.line, (this.#lines.get(ticket.line) ?? 0) + 1)
       // It starts after those of its line, whose next claim stores it.
       if (!isBehind) void this.#store(ticket)
-      else if (ticket.untilUs - BEFORE_END_US < this.#wakesUs) this.#wakeOn(ticket.untilUs - BEFORE_END_US)
+      else if (!this.#wake || ticket.untilUs - BEFORE_END_US < this.#wakesUs)
+        this.#wakeOn(Math.min(this.#wakesUs, ticket.untilUs - BEFORE_END_US))
     })
   }
 
@@ -157,9 +158,15 @@ export class Tickets {
 
   /** The refusal of the calls that wait for the same, if it still stands and they are left to other processes' turns. */
   denialOf(request: UnitRequest, waitUs: number): Denied | null {
-    const crowd = this.#crowd
-    if (!crowd || this.#options.clock.monotonicUs() > crowd.untilUs || lineOf(request) !== crowd.line) return null
+    const crowd = this.#crowd && this.#crowdOf(lineOf(request))
+    if (!crowd) return null
     return (crowd.denied.retryAfterUs ?? Infinity) <= waitUs ? crowd.denied : null
+  }
+
+  /** The crowd of a line; null: it has none. */
+  #crowdOf(line: string): Crowd | null {
+    const crowd = this.#crowd
+    return crowd?.line === line && this.#options.clock.monotonicUs() <= crowd.untilUs ? crowd : null
   }
 
   /**
@@ -223,10 +230,13 @@ export class Tickets {
     }
   }
 
-  /** Until when the tickets leave the turn to others; null: no other waits, or they stand in several lines. */
-  #patience({ patientUntilUs }: Claim): number | null {
-    const [ticket] = this.#tickets.values()
-    if (this.#lines.size !== 1 || !ticket || patientUntilUs === undefined) return null
+  /**
+   * Until when the tickets leave the turn to others; null: no other waits, or they stand in several lines.
+   * @param before one of the only line that the claim served
+   */
+  #patience({ patientUntilUs }: Claim, before: Ticket | undefined): number | null {
+    const [ticket = before] = this.#tickets.values()
+    if (this.#lines.size > 1 || !ticket || patientUntilUs === undefined) return null
     const { line, denied } = ticket
     this.#crowd = { line, denied, untilUs: this.#options.clock.monotonicUs() + CROWD_US }
     this.#patient = !this.#again
@@ -281,6 +291,7 @@ export class Tickets {
       if (this.#inDoubt) await store.releaseLost(worker, [])
       await this.#storeRest()
       this.#inDoubt = true
+      const [before] = this.#lines.size === 1 ? this.#tickets.values() : []
       const claim = await store.claim(() => {
         this.#again = this.#news = false
         return { worker, leaseUs, queues: [{ queue, slots: this.#ended ? 0 : this.#tickets.size }] }
@@ -292,7 +303,7 @@ export class Tickets {
       if (claim.wakesOthers) engine?.changed()
       engine?.claimed({ ...claim, jobs: [], rejected: claim.rejected.filter((each) => each.task !== TICKET) })
       for (const { id, task } of claim.rejected) if (task === TICKET) this.#reject(id)
-      this.#wakeAt(this.#patience(claim) ?? claim.nextWakeUs)
+      this.#wakeAt(this.#patience(claim, before) ?? claim.nextWakeUs)
     } catch {
       this.#restAWhile()
     } finally {
@@ -312,7 +323,7 @@ export class Tickets {
     for (const [i, job] of jobs.entries()) {
       const places = job.holds ? begun?.get(job.seq) : []
       if (!places) continue
-      if (!job.holds) this.#started.push(starts[i] as GrantedTicket)
+      if (!job.holds) this.#started.push(job.seq)
       const of = places.flatMap((place) => job.uses[place] ?? []).map(({ limit, key }) => ({ limit, key }))
       const permit = of.length === 0 ? null : { id: starts[i]?.permit ?? job.id, of }
       const granted: Granted = { kind: 'granted', atUs: job.startedUs, permit }
@@ -327,7 +338,7 @@ export class Tickets {
     if (this.#started.length === 0) return
     const started = this.#started.splice(0)
     try {
-      await this.#options.store.budgets.begin(worker, started)
+      await this.#options.store.budgets.remove(worker, started)
     } catch (error) {
       this.#started.unshift(...started)
       throw error
@@ -344,7 +355,7 @@ export class Tickets {
   #wakeAt(atUs: number | null): void {
     this.#wake?.cancel()
     this.#wake = null
-    if (atUs === null || this.#ended || this.#tickets.size === 0) return
+    if (atUs === null || this.#ended || (this.#tickets.size === 0 && !this.#patient)) return
     const { clock, store } = this.#options
     const nowUs = clock.monotonicUs()
     let wakesUs = nowUs + atUs - store.nowUs()
@@ -352,7 +363,9 @@ export class Tickets {
       for (const { untilUs } of this.#tickets.values())
         // The claim of a caller that leaves sooner was this one.
         if (untilUs - BEFORE_END_US > nowUs) wakesUs = Math.min(wakesUs, untilUs - BEFORE_END_US)
-    this.#wakeOn(wakesUs)
+    // The next ticket comes then.
+    if (this.#tickets.size === 0) this.#wakesUs = wakesUs
+    else this.#wakeOn(wakesUs)
   }
 
   /** @param atUs on the steady clock */

@@ -3,6 +3,7 @@ import { mayPass } from '../../base/errors.ts'
 import type { PgValue, Statements } from '../../database/postgres.ts'
 import { codeOf } from '../../database/postgres-error.ts'
 import type { NewJob } from '../../jobs/job.ts'
+import { isOfTickets } from '../contract/budgets.ts'
 import type { Claim, ClaimRequest } from '../contract/store.ts'
 import { Batch } from './batch.ts'
 import { claimOpenCall, mayClaimOpen, openClaim, openTerms, type StartRow } from './claim-open.ts'
@@ -118,7 +119,8 @@ export class ClaimCarrier<Item, Answer> {
     }
     const { answers, claim } = await whenReachable(this.#clock, once, READ_GIVE_UP_MS)
     const started = new Set(claim?.jobs.map(({ id }) => id))
-    if (items.some((item) => !started.has(this.#verb.jobOf(item).id))) this.#notifier.notify('work')
+    const concernsOthers = ({ id, queue }: NewJob): boolean => !started.has(id) && !isOfTickets(queue)
+    if (items.some((item) => concernsOthers(this.#verb.jobOf(item)))) this.#notifier.notify('work')
     // The callers come first: a job is reported as stored before its start is.
     if (passenger && tries === 0) this.#answer(() => passenger.resolve(claim))
     return answers

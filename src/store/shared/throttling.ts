@@ -64,7 +64,7 @@ export function throttling(
       count(bucket, 0, atUs)
     }
   }
-  const others = wakesOthers(admission, (queue) => decision.served(queue))
+  const others = wakesOthers(admission, decision)
   const patientUntilUs = patientUntil(admission.waitLists, decision.shares.values(), decision, decision.nowUs)
   return {
     closed,

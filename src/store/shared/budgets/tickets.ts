@@ -3,8 +3,8 @@ import { ask, type Reading } from '../reading.ts'
 import { type Access, all, get, isUuid, now, run } from '../sql.ts'
 import { isEnd, STATE } from '../state.ts'
 
-const BEGIN = `DELETE FROM sluice.jobs WHERE seq = ANY ($1::bigint[]) AND worker = $2 AND state = ${STATE.active}
-  RETURNING seq, array_to_json(permits)::text`
+const REMOVE = `DELETE FROM sluice.jobs WHERE seq = ANY ($1::bigint[]) AND worker = $2 AND state = ${STATE.active}`
+const BEGIN = `${REMOVE} RETURNING seq, array_to_json(permits)::text`
 const PERMITS = `INSERT INTO sluice.permits (id, buckets, until)
   SELECT e.value ->> 0, e.value ->> 1, (e.value ->> 2)::bigint FROM json_array_elements($1::json) e
   WHERE true ON CONFLICT (id) DO NOTHING`
@@ -42,6 +42,11 @@ export function* beginTickets(
   }
   if (permits.length > 0) yield* run(access.db, PERMITS, JSON.stringify(permits))
   return begun
+}
+
+/** Removes granted tickets without permits: nothing is left of them. */
+export function* removeTickets({ db }: Access, worker: number, seqs: readonly number[]): Reading<void> {
+  yield* run(db, REMOVE, seqs, worker)
 }
 
 /** Takes tickets out that wait, or that a claim has discarded. */

@@ -4,7 +4,7 @@ import type { Access } from '../sql.ts'
 import type { Drive } from '../drive.ts'
 import { endLeases, extendPermits, nextLeaseEndUs, releasePermits } from './permits.ts'
 import { acquire, cancelReservation, confirm, forget, inspectBucket, reserve } from './requests.ts'
-import { beginTickets, dropOrphans, dropTickets, ticketsOf } from './tickets.ts'
+import { beginTickets, dropOrphans, dropTickets, removeTickets, ticketsOf } from './tickets.ts'
 
 /** The budgets of a store. @param wake tells other processes that jobs may start */
 export function budgetsOf(
@@ -29,6 +29,7 @@ export function budgetsOf(
     inspect: (bucket) => drive('look', (access) => inspectBucket(access, bucket)),
     forget: (bucket) => drive('adjust', (access) => forget(access, bucket)),
     begin: (worker, tickets) => drive('take', (access) => beginTickets(access, worker, tickets)),
+    remove: (worker, seqs) => drive('keep', (access) => removeTickets(access, worker, seqs)),
     drop: (ids) => drive('once', (access) => dropTickets(access, ids)),
     tickets: (ids) => drive('read', (access) => ticketsOf(access, ids)),
     async tidy() {
