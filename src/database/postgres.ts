@@ -3,25 +3,8 @@ import { SluiceError } from '../base/errors.ts'
 import { codeOf, isLost, shownAddress, wrapError, connectError } from './postgres-error.ts'
 import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgQuery, type PgResult, TYPES } from './pg.ts'
 import { drop, inTime, Silence, SilentError } from './silence.ts'
-
-/** A parameter of a statement. Arrays become PostgreSQL arrays. */
-export type PgValue = string | number | boolean | null | readonly (string | number | boolean | null)[]
-
-/** Statements of one connection, within a transaction or each by itself. */
-export interface Statements {
-  /** All rows of a query, as arrays. */
-  all<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row[]>
-  /** As `all`, for the call of a function that comes often: a connection of a pool parses and plans it once. */
-  call<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row[]>
-  /** The first row of a query, as an array. */
-  get<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row | undefined>
-  /** Runs a statement for its effect. @returns the number of rows changed */
-  run(sql: string, ...values: PgValue[]): Promise<number>
-  /**
-   * Runs several statements in one round trip and returns each one's rows. `$1` and so on are written into the text.
-   */
-  script(sql: string, ...values: string[]): Promise<(readonly unknown[])[][]>
-}
+import type { PgValue, Statements } from './statements.ts'
+import { inShortTransaction } from './postgres-transaction.ts'
 
 /** How to reach a database. */
 export interface PostgresOptions {
@@ -127,7 +110,7 @@ export class PostgresDatabase {
 
   /** Runs work in one transaction, and repeats it after a deadlock. */
   transaction<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
-    return this.autocommit((statements) => inTransaction(statements, work))
+    return this.autocommit((statements) => inShortTransaction(statements, work))
   }
 
   /** As `session`, and repeats the work as a whole after a deadlock. */
@@ -365,28 +348,6 @@ function literal(text: string): string {
 /** Writes a name into a script. */
 function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
-}
-
-/**
- * Runs work in one transaction of a reserved connection. The server ends a transaction that idles for 2 s, since a
- * stopped process must hold no locks.
- * @param settings statements that change settings for this transaction
- */
-export async function inTransaction<T>(
-  statements: Statements,
-  work: (statements: Statements) => Promise<T>,
-  settings = 'SET LOCAL idle_in_transaction_session_timeout = 2000',
-): Promise<T> {
-  await statements.script(`BEGIN; ${settings}`)
-  try {
-    // A name that the server does not know would end the transaction: nothing is prepared.
-    const result = await work({ ...statements, call: (sql, ...values) => statements.all(sql, ...values) })
-    await statements.script('COMMIT')
-    return result
-  } catch (error) {
-    if (!isLost(error)) await statements.script('ROLLBACK')
-    throw error
-  }
 }
 
 function ignore(): void {

@@ -70,7 +70,7 @@ describe.each(STORES)('calls of several processes at 1,000 starts a second on $n
     const all = sum(starts) - before
     expect(all).toBeGreaterThanOrEqual(780)
     expect(Math.min(...starts)).toBeGreaterThan(all / 16)
-    // Nobody asks in the meantime, and hardly any claim comes for nothing.
+    // No call asks in the meantime, and a claim hardly ever finds nothing.
     expect(decisions.calls - calls).toBe(0)
     expect(decisions.empty - empty).toBeLessThan(decisions.claims - claims)
     await stop()

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { FlowKind, FlowNews, FlowState, MovedJob } from '../../jobs/flow.ts'
 import { errorOf } from '../shared/set-aside.ts'
 import { flowStateName } from '../shared/stored-flows.ts'

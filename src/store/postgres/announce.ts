@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { Instant } from '../../jobs/series.ts'
 import { STATE } from '../shared/state.ts'
 

@@ -1,7 +1,20 @@
 import { BUCKET, bucketOf as bucketFrom, type StoredBucket, wallOffset } from '../shared/stored-bucket.ts'
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { Instant } from '../../jobs/series.ts'
 import type { Timelines } from '../shared/timelines.ts'
+import type { BucketName } from '../../limiter/contract/limiter.ts'
+import { bucketsOf } from '../shared/buckets.ts'
+import { STANDING } from '../shared/budgets/standing.ts'
+import { GENERATION } from '../shared/limit-changes.ts'
+import type { OpenBuckets, StandingRow } from '../shared/sql.ts'
+import { BucketIds, type Context } from './context.ts'
+import { limitsAt } from './limit-timelines.ts'
+
+const LOCK = 'SELECT sluice.lock_buckets($1::bigint[])'
+const CLOCK = 'SELECT sluice.now_us(), sluice.wall_us()'
+const LOAD = `SELECT ${BUCKET.of('b')} FROM sluice.buckets b WHERE b.id = ANY ($1::bigint[])`
+/** Each statement sees what was committed before it began: those behind the lock see the newest states. */
+const OPEN = [LOCK, GENERATION, CLOCK, LOAD, STANDING].join('; ')
 
 /** The id of a bucket, which is created if new. */
 export async function bucketId(db: Statements, limit: string, key: string, worker: number): Promise<number> {
@@ -10,17 +23,31 @@ export async function bucketId(db: Statements, limit: string, key: string, worke
   return ids[0] as number
 }
 
-/** The ids of the fleet's buckets, which are created if new. */
-export async function bucketIds(
-  db: Statements,
-  names: readonly { readonly limit: string; readonly key: string }[],
-): Promise<number[]> {
-  const uses = JSON.stringify(names.map(({ limit, key }) => [limit, key]))
-  return ((await db.get<[number[]]>('SELECT sluice.own_buckets($1::json)', uses)) as [number[]])[0]
-}
-
 /** A stored bucket, carried over to the limit's current policy. */
 export function bucketOf(limits: Timelines, row: readonly unknown[], { nowUs, wallUs }: Instant): StoredBucket {
   const fields = BUCKET.read(row)
   return bucketFrom(fields, limits.timeline(fields.limit), nowUs, () => wallOffset(nowUs, wallUs))
+}
+
+/** The rows of `OPEN`, by statement. */
+type Opened = [unknown, [[number]?], [[number, number]], unknown[][], StandingRow[]]
+
+/** Locks buckets, and reads what a decision about them needs, in one round trip. */
+export async function openBuckets(
+  context: Context,
+  db: Statements,
+  names: readonly BucketName[],
+): Promise<OpenBuckets> {
+  const ids = await context.bucketIds.of(db, names)
+  const opened = await db.script(OPEN, `{${ids.join()}}`)
+  const [, [generation], [clock], rows, standing] = opened as unknown as Opened
+  const [nowUs, wallUs] = clock
+  context.clock.saw(nowUs)
+  const limits = await limitsAt(context, db, generation?.[0] ?? 0)
+  const instant = { nowUs, wallUs }
+  const wanted = new Set(names.map(BucketIds.nameOf))
+  const loaded = bucketsOf({ limitName: (stored) => stored }, limits, instant, rows)
+  const buckets = loaded.filter((bucket) => wanted.has(BucketIds.nameOf(bucket)))
+  if (buckets.length < ids.length) context.bucketIds.forget()
+  return { buckets, limits, instant, standing }
 }

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import { STATE } from '../shared/state.ts'
 import type { Timelines } from '../shared/timelines.ts'

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { mayPass } from '../../base/errors.ts'
-import type { PgValue, Statements } from '../../database/postgres.ts'
+import type { PgValue, Statements } from '../../database/statements.ts'
 import { codeOf } from '../../database/postgres-error.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { isOfTickets } from '../contract/budgets.ts'

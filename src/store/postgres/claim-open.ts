@@ -1,4 +1,4 @@
-import type { PgValue, Statements } from '../../database/postgres.ts'
+import type { PgValue, Statements } from '../../database/statements.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { knownTasks } from '../contract/known-tasks.ts'
 import type { Claim, ClaimRequest } from '../contract/store.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { WATCHED_AT_MOST } from '../../policy/admission/drop-watch.ts'
 import { unserved } from '../../policy/admission/elsewhere.ts'
 import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { codeOf, isLost } from '../../database/postgres-error.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { clearEvents } from '../shared/event-log.ts'
 import { readAsync } from '../shared/reading.ts'
 import { EMPTIED } from '../shared/sql.ts'

@@ -1,6 +1,8 @@
 import type { Clock } from '../../base/clock.ts'
 import { createIds } from '../../base/ids.ts'
-import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
+import type { PostgresDatabase } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
+import type { BucketName } from '../../limiter/contract/limiter.ts'
 import type { DeclaredQueue, Retention } from '../contract/store.ts'
 import { Yields } from '../shared/yields.ts'
 import type { Instant } from '../../jobs/series.ts'
@@ -28,6 +30,8 @@ export interface Context {
   /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
   readonly yields: Yields
+  /** Ids of the fleet's buckets, as this process last read them. */
+  readonly bucketIds: BucketIds
   /** Since the last claim with a start, no claim had anything to decide: only jobs without limits waited. */
   onlyOpen: boolean
   /** The last claim saw jobs whose tasks it does not list. */
@@ -54,6 +58,9 @@ export interface ReadAhead {
   extra: number
 }
 
+const FIND_BUCKETS = 'SELECT array_to_json(sluice.own_buckets($1::json))::text'
+const BUCKETS_REMEMBERED = 10_000
+
 /** The fewest rows that a claim reads. */
 export const READ_AHEAD_AT_LEAST: Readonly<Omit<ReadAhead, 'lanes'>> = { line: 4, heads: 2, openHeads: 2, extra: 16 }
 /** The first claim, and one behind a claim with too few open lanes, reads as many of them as claims ever do. */
@@ -74,6 +81,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     declared: new Map(),
     unreadable: new Set(),
     yields: new Yields(),
+    bucketIds: new BucketIds(),
     onlyOpen: false,
     expectsUnlisted: false,
     parked: 0,
@@ -117,6 +125,34 @@ export class QueueNumbers {
 
   name(number: number): string {
     return this.#names[number - 1] ?? ''
+  }
+}
+
+/** The ids of the fleet's buckets. The row shows whether one is out of date. */
+export class BucketIds {
+  readonly #ids = new Map<string, number>()
+
+  async of(db: Statements, names: readonly BucketName[]): Promise<number[]> {
+    if (this.#ids.size + names.length > BUCKETS_REMEMBERED) this.#ids.clear()
+    const unknown = names.filter((name) => !this.#ids.has(BucketIds.nameOf(name)))
+    if (unknown.length > 0) {
+      const [[[found]]] = (await db.script(
+        FIND_BUCKETS,
+        JSON.stringify(unknown.map(({ limit, key }) => [limit, key])),
+      )) as [[[string]]]
+      const ids = JSON.parse(found) as number[]
+      for (const [i, name] of unknown.entries()) this.#ids.set(BucketIds.nameOf(name), ids[i] as number)
+    }
+    return names.map((name) => this.#ids.get(BucketIds.nameOf(name)) as number)
+  }
+
+  forget(): void {
+    this.#ids.clear()
+  }
+
+  /** The name of a bucket as one text. */
+  static nameOf(this: void, { limit, key }: BucketName): string {
+    return `${limit}\0${key}`
   }
 }
 

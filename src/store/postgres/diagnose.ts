@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { Diagnosis } from '../contract/diagnosis.ts'
 
 const SCHEMA = `replace(rtrim('sluice.', '.'), '"', '')`

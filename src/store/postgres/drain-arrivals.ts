@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 
 /** Takes in the arrivals of every queue, as claims do for theirs, so that a report of waits covers all of them. */
 export async function drainArrivals(db: Statements): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { Enqueued } from '../contract/store.ts'
 import { ClaimCarrier } from './claim-carrier.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { EventWriting } from '../shared/sql.ts'
 
 const LOCK = `SELECT true FROM (SELECT pg_advisory_xact_lock(hashtext('sluice.events'), 0)) l`

@@ -1,4 +1,5 @@
-import { inTransaction, type Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { fire as fireDue } from '../shared/fire.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { FlowMemory } from '../../jobs/flow-memory.ts'
 import type { WorkflowKind } from '../../jobs/flow.ts'
 import { column, columns } from '../shared/columns.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { SettleResult } from '../../jobs/settlement.ts'
 import type { Arrival } from '../../jobs/workflow.ts'
 import { stateName } from '../shared/state.ts'

@@ -1,4 +1,4 @@
-import type { PgValue } from '../../database/postgres.ts'
+import type { PgValue } from '../../database/statements.ts'
 import type { JobTerms, NewJob } from '../../jobs/job.ts'
 import type { UniqueRule } from '../../jobs/unique-key.ts'
 import { laneKey } from '../../jobs/lane.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { usesIn } from '../shared/queue-limits.ts'
 import { generationOf, readLimits } from '../shared/limit-changes.ts'
 import { readAsync } from '../shared/reading.ts'

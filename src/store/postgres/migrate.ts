@@ -1,6 +1,8 @@
 import { SluiceError } from '../../base/errors.ts'
 import { codeOf } from '../../database/postgres-error.ts'
-import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import type { PostgresDatabase } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import type { SchemaVersion } from '../contract/diagnosis.ts'
 import { FUNCTIONS, MIGRATIONS } from './sql/embedded.ts'
 

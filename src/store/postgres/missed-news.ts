@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { FlowKind, FlowNews } from '../../jobs/flow.ts'
 import { isFinal } from '../../jobs/job-state.ts'
 import type { SettleResult } from '../../jobs/settlement.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { codeOf } from '../../database/postgres-error.ts'
 import { isFinal } from '../../jobs/job-state.ts'
 import type { SettleResult } from '../../jobs/settlement.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { callbackOf, type FlowKind, isWorkflow } from '../../jobs/flow.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { WrittenRow } from './claimed.ts'

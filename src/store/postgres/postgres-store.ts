@@ -2,7 +2,9 @@ import type { FlowMemory } from '../../jobs/flow-memory.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { setAside } from './set-aside.ts'
 import { type Clock, systemClock } from '../../base/clock.ts'
-import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import { PostgresDatabase } from '../../database/postgres.ts'
+import { byIndexes } from '../../database/postgres-transaction.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { Registration, RemoteWorker } from '../contract/workers.ts'
@@ -17,7 +19,6 @@ import { currentLimits } from './limit-timelines.ts'
 import { diagnose } from './diagnose.ts'
 import { checkExisting, migrate, pendingMigrations, schemaOf } from './migrate.ts'
 import { BatchedPushes } from './batched-push.ts'
-import { byIndexes } from './by-indexes.ts'
 import { clear } from './clear.ts'
 import { queueCounts } from './queues.ts'
 import { signalFlow } from './signal-flow.ts'
@@ -37,6 +38,7 @@ import type { ClaimCarrier } from './claim-carrier.ts'
 import { batchEnqueues, enqueueWithin } from './enqueue.ts'
 import { type Reading, readAsync } from '../shared/reading.ts'
 import type { Drive } from '../shared/drive.ts'
+import { OverrideOver } from '../shared/budgets/requests.ts'
 import { SharedVerbs } from '../shared/verbs.ts'
 import { pruneOverrides, setAgeing } from '../shared/limits.ts'
 import { accessOf, endOverdue } from './shared-sql.ts'
@@ -292,6 +294,7 @@ export class PostgresStore extends SharedVerbs implements Store {
       await this.#endOverdue()
       return this.#transaction(run)
     }
+    if (how === 'decide') return this.#decide(run)
     if (how === 'adjust') await this.#endOverdue()
     return this.#change(run)
   }
@@ -303,6 +306,14 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   #transaction<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     return this.#unreadable.mend(() => this.#db.transaction(work))
+  }
+
+  #decide<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    return this.#transaction(work).catch(async (error: unknown) => {
+      if (!(error instanceof OverrideOver)) throw error
+      await this.#endOverdue()
+      return this.#decide(work)
+    })
   }
 
   /** Runs a transaction that may let jobs start. */

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { PruneAccess } from '../shared/prune.ts'
 import { type Context, readClock } from './context.ts'

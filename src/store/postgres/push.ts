@@ -1,5 +1,5 @@
-import type { PgValue, Statements } from '../../database/postgres.ts'
-import { inTransaction } from '../../database/postgres.ts'
+import type { PgValue, Statements } from '../../database/statements.ts'
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import { codeOf } from '../../database/postgres-error.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { PushAnswer, StoredAs } from '../contract/remote-jobs.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { QueueCount } from '../contract/queues.ts'
 import type { QueueColumn } from '../shared/sql.ts'
 import { NOW } from '../shared/get.ts'

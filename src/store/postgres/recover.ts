@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { columns, numbers, texts, textsOrNull } from '../shared/columns.ts'
 import { LOST } from '../shared/lost.ts'
 import type { Recovered } from '../contract/store.ts'

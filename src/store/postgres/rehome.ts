@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import { levelOf, stepsOf } from '../../policy/admission/ageing.ts'
 import { columns, column, numbers, texts, textsOrNull } from '../shared/columns.ts'

@@ -1,4 +1,5 @@
-import { inTransaction, type Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Instant } from '../../jobs/series.ts'

@@ -1,5 +1,6 @@
 import { rejectionText, type Why } from '../shared/rejection.ts'
-import { inTransaction, type Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Rejection } from '../../policy/admission/refusal.ts'
 import type { Rejected } from '../contract/store.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { refund } from '../../policy/limits/bucket.ts'
 import type { CancelledRun } from '../contract/recall.ts'
 import type { Unstarted } from '../contract/store.ts'

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { persist } from '../../base/persist.ts'
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { codeOf } from '../../database/postgres-error.ts'
 import type { Context } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'

@@ -1,4 +1,5 @@
-import { inTransaction, type Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import type { Rejected } from '../contract/store.ts'
 import type { SetAside } from '../contract/set-aside.ts'
 import { forgetScanCursors, mendSettings, spendBuckets } from '../shared/mend.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { Settlement } from '../../jobs/settlement.ts'
 import { attemptBack, type SettleRequest } from '../shared/settle-once.ts'
 import { column, columns, type RowOf } from '../shared/columns.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import { Batch } from './batch.ts'

@@ -1,4 +1,5 @@
-import { inTransaction, type Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import { CONTENDER } from '../shared/lane-fronts.ts'
 import { endOverdue as writeEnds } from '../shared/limits.ts'
@@ -6,7 +7,7 @@ import { readAsync } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
 import { advance } from './advance.ts'
 import { announce, rejoin } from './announce.ts'
-import { bucketId, bucketIds } from './buckets.ts'
+import { bucketId, openBuckets } from './buckets.ts'
 import { countPermits, writeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
 import { eventWriting } from './event-log.ts'
@@ -73,7 +74,8 @@ export function accessOf(context: Context, db: Statements): Access {
     ownOf: 'b.limit_name = $1 AND b.worker <> 0',
     lanesOf: (bucket) => lanesOf(db, bucket),
     bucketId: (limit, key, worker) => bucketId(db, limit, key, worker),
-    bucketIds: (names) => bucketIds(db, names),
+    knownLimits: () => context.limits,
+    openBuckets: (names) => openBuckets(context, db, names),
     lockQueue: (queue) => lockQueue(db, queue),
     unreadable: context.unreadable,
     lockSchedules: () => db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.schedules'), 0)`),

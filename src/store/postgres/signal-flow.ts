@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { FlowAddress, SignalAnswer } from '../contract/workflows.ts'
 import { isUuid } from '../shared/sql.ts'
 

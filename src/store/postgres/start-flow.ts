@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { CALLBACKS } from '../../jobs/flow.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import type { FlowJob, NewFlow } from '../../jobs/new-flow.ts'

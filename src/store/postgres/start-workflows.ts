@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
-import { inTransaction, type PgValue, type Statements } from '../../database/postgres.ts'
+import type { PgValue, Statements } from '../../database/statements.ts'
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import { ownerOfQueue } from '../../jobs/flow.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { NewWorkflow } from '../../jobs/workflow.ts'

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import type { Resolution, Unresolved, UnresolvedJob, UnresolvedKind } from '../contract/unresolved.ts'
 import { STATE } from '../shared/state.ts'

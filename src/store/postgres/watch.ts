@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { type Clock, systemClock, type Timer } from '../../base/clock.ts'
 import type { PgEvent, PgPoolClient } from '../../database/pg.ts'
-import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
+import type { PostgresDatabase } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { Change } from '../contract/store.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/statements.ts'
 import type { Beat, Run } from '../contract/store.ts'
 import { STATE } from '../shared/state.ts'
 import { type Context, readClock } from './context.ts'

@@ -1,4 +1,4 @@
-import type { PgValue, Statements } from '../../database/postgres.ts'
+import type { PgValue, Statements } from '../../database/statements.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import { STATE } from '../shared/state.ts'
 import type { Member, Placement } from '../shared/workflows/place.ts'

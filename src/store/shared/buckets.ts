@@ -23,6 +23,16 @@ export function* loadBuckets(
   ...values: SqlValue[]
 ): Reading<StoredBucket[]> {
   const rows = yield* all(db, `SELECT ${BUCKET.of('b')} FROM sluice.buckets b WHERE ${where}`, ...values)
+  return bucketsOf({ limitName }, limits, { nowUs, wallUs }, rows)
+}
+
+/** Buckets of rows with the columns of `BUCKET`. */
+export function bucketsOf(
+  { limitName }: Pick<Access, 'limitName'>,
+  limits: Pick<Timelines, 'timeline'>,
+  { nowUs, wallUs }: Instant,
+  rows: readonly (readonly unknown[])[],
+): StoredBucket[] {
   return rows.map((row) => {
     const fields = BUCKET.read(row)
     const limit = limitName(fields.limit)

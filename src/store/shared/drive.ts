@@ -4,6 +4,7 @@
  * by their indexes; `keep`: a change that lets no job start and may run twice; `change`: one that
  * may let jobs start; `once`: the same, but one that must not run twice; `adjust`: a change of buckets, before which overrides end, since a bucket's state belongs to the
  * policy of its last write.
- * `take`: the same for a change that lets no job start.
+ * `take`: the same for a change that lets no job start; `decide`: the same for one that throws `OverrideOver` where an
+ * override has to end first.
  */
-export type Drive = 'read' | 'look' | 'page' | 'glance' | 'keep' | 'change' | 'once' | 'adjust' | 'take'
+export type Drive = 'read' | 'look' | 'page' | 'glance' | 'keep' | 'change' | 'once' | 'adjust' | 'take' | 'decide'

@@ -16,9 +16,12 @@ const BUMP = `INSERT INTO sluice.store (name, value) VALUES ('limits', 1)
   ON CONFLICT (name) DO UPDATE SET value = (sluice.store.value::bigint + 1)::text RETURNING value::bigint`
 const AGE = `INSERT INTO sluice.store (name, value) VALUES ('ageing', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
+/** Selects the number of limit changes so far; no row: there were none. */
+export const GENERATION = `SELECT value::bigint FROM sluice.store WHERE name = 'limits'`
+
 /** The number of limit changes so far. */
 export function* generationOf(db: Sql): Reading<number> {
-  const row = yield* get<[number]>(db, `SELECT value::bigint FROM sluice.store WHERE name = 'limits'`)
+  const row = yield* get<[number]>(db, GENERATION)
   return row?.[0] ?? 0
 }
 

@@ -1,5 +1,6 @@
 /** Statements that both stores run. They are written for PostgreSQL, in terms that SQLite shares or can drop. */
 import type { FlowNews } from '../../jobs/flow.ts'
+import type { BucketName } from '../../limiter/contract/limiter.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { DeclaredQueue, Retention } from '../contract/store.ts'
 import type { StoredBucket } from './stored-bucket.ts'
@@ -16,6 +17,8 @@ export interface Sql {
   all<Row extends readonly unknown[]>(sql: string, ...values: SqlValue[]): Row[] | Promise<Row[]>
   get<Row extends readonly unknown[]>(sql: string, ...values: SqlValue[]): Row | undefined | Promise<Row | undefined>
   run(sql: string, ...values: SqlValue[]): number | Promise<number>
+  /** Runs the last statement of a transaction, which it may commit in the same round trip. Absent: as `run`. */
+  last?(sql: string, ...values: string[]): unknown
 }
 
 /** A column of a queue that callers set. */
@@ -63,6 +66,17 @@ export interface EventWriting {
   /** Begins or ceases to write changes; false: transactions of others stand in the way. */
   write(on: boolean): Answer<boolean>
 }
+
+/** Locked buckets, and what a decision about them needs, as it was once all of them were locked. */
+export interface OpenBuckets {
+  readonly buckets: readonly StoredBucket[]
+  readonly limits: Timelines
+  readonly instant: Instant
+  readonly standing: readonly StandingRow[]
+}
+
+/** The lanes of one queue that stand in the wait list of a bucket. */
+export type StandingRow = readonly [bucket: number, queue: string | number, highest: number]
 
 /** The parts of a store that shared logic needs. */
 export interface Access extends FlowAccess {
@@ -119,8 +133,13 @@ export interface Access extends FlowAccess {
   lanesOf(bucket: StoredBucket): Answer<readonly (readonly number[])[]>
   /** The id of a bucket, which is created if new. `worker`: its owner; 0: the fleet. */
   bucketId(limit: string, key: string, worker: number): Answer<number>
-  /** The ids of the fleet's buckets, which are created if new, in any order. */
-  bucketIds(names: readonly { readonly limit: string; readonly key: string }[]): Answer<readonly number[]>
+  /** The limits as this process last read them. `openBuckets` reads them again if any of them has changed. */
+  knownLimits(): Timelines
+  /**
+   * Locks the fleet's buckets of these names, in the order of their ids, and creates those that are new. One that was
+   * just forgotten may be missing.
+   */
+  openBuckets(names: readonly BucketName[]): Answer<OpenBuckets>
   /** Locks a queue, which is recorded if it is new. */
   lockQueue(queue: string): unknown
   /** How changes are written for readers in any process. */
@@ -154,6 +173,11 @@ export function get<Row extends readonly unknown[]>(
 /** Runs a statement for its effect. @returns the number of rows changed */
 export function run(db: Sql, sql: string, ...values: SqlValue[]): Reading<number> {
   return ask(() => db.run(sql, ...values))
+}
+
+/** Runs the last statement of a transaction. Its values are texts. */
+export function last(db: Sql, sql: string, ...values: string[]): Reading<unknown> {
+  return ask(() => (db.last ? db.last(sql, ...values) : db.run(sql, ...values)))
 }
 
 /** The store's clock. */

@@ -1,11 +1,13 @@
 import { laneKey } from '../../jobs/lane.ts'
 import { CONTENDER } from '../shared/lane-fronts.ts'
+import { openEach } from '../shared/budgets/standing.ts'
 import { readLimits } from '../shared/limit-changes.ts'
 import { endOverdue as writeEnds } from '../shared/limits.ts'
 import { readNow } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import { STATE } from '../shared/state.ts'
+import type { Timelines } from '../shared/timelines.ts'
 import { columns, numbers, numbersOrNull, type RowOf } from '../shared/columns.ts'
 import { advance } from './advance.ts'
 import { rehome } from './rehome.ts'
@@ -54,10 +56,7 @@ function newAccess(context: Context): Access {
     setQueue: (queue, column, value) => setQueue(context, queue, column, value),
     recordQueues: () => undefined,
     declared: context.declared,
-    limits() {
-      policies.refresh()
-      return policies.current
-    },
+    limits: () => current(context),
     readLimits: (generation) => readNow(readLimits(sharedSql(db), generation)),
     lockLimits: () => undefined,
     keepLimits: (limits) => policies.keep(limits),
@@ -73,7 +72,11 @@ function newAccess(context: Context): Access {
     lanesOf: (bucket) => lanesOf(context, bucket),
     bucketId: (limit, key, worker) =>
       bucketId(context, worker === FLEET ? limit : ownName(limit, worker), key, clock.nowUs()),
-    bucketIds: (names) => names.map(({ limit, key }) => bucketId(context, limit, key, clock.nowUs())),
+    knownLimits: () => current(context),
+    openBuckets: (names) => {
+      const ids = names.map(({ limit, key }) => bucketId(context, limit, key, clock.nowUs()))
+      return readNow(openEach(accessOf(context), ids))
+    },
     lockQueue: (queue) => queueId(context, queue),
     unreadable: context.unreadable,
     lockSchedules: () => undefined,
@@ -85,6 +88,11 @@ function newAccess(context: Context): Access {
     suspendViews: () => undefined,
     wakeWaitLists: (buckets, nowUs) => db.run(WAKE, nowUs, JSON.stringify(buckets)),
   }
+}
+
+function current({ policies }: Context): Timelines {
+  policies.refresh()
+  return policies.current
 }
 
 /** Available jobs have an index of their own. */

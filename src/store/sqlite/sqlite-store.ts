@@ -263,7 +263,7 @@ export class SqliteStore extends SharedVerbs implements Store {
     if (how === 'read' || how === 'page') return this.#read(run)
     if (how === 'look' || how === 'glance') return this.#readLimits(run)
     return this.#change(() => {
-      if (how === 'adjust' || how === 'take') endOverdue(this.#context)
+      if (how === 'adjust' || how === 'take' || how === 'decide') endOverdue(this.#context)
       return run()
     })
   }

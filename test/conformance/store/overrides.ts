@@ -158,6 +158,30 @@ function ends(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['a2'])
   })
 
+  test.runIf('reopen' in backend)(
+    'calls of plain code see at once what another process changes, and when that ends',
+    async () => {
+      const w = harness()
+      await w.define({ r: { rate: 1, per: '10s', burst: 2 } })
+      const other = await w.reopen(backend)
+      const call = async (): Promise<unknown[]> => {
+        const request = { uses: [{ limit: 'r', key: '', weight: 1 }], priority: 0, line: 0, permit: 'p', leaseUs: 1e6 }
+        const [answer] = await w.store.budgets.acquire([request])
+        return [answer?.kind, answer?.kind === 'denied' && w.ms(w.startUs + (answer.retryAfterUs ?? Infinity))]
+      }
+      expect(await call()).toEqual(['granted', false])
+      await other.override('r', { rate: 10, burst: 3 }, 2000)
+      // 1 of 2 units was left.
+      expect(await call()).toEqual(['granted', false])
+      expect(await call()).toEqual(['denied', 1000])
+      // The override has filled the bucket, and its end leaves a burst of 2.
+      w.at(4000)
+      expect(await call()).toEqual(['granted', false])
+      expect(await call()).toEqual(['granted', false])
+      expect(await call()).toEqual(['denied', 10_000])
+    },
+  )
+
   test('an end without a claim counts from its own moment', async () => {
     const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })

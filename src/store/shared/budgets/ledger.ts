@@ -6,9 +6,8 @@ import type { LimitPolicy } from '../../../policy/limits/limit.ts'
 import type { Instant } from '../../../jobs/series.ts'
 import type { BucketName } from '../../../limiter/contract/limiter.ts'
 import type { Ledger, LedgerBucket } from '../../../limiter/ledger/ledger.ts'
-import { lockBuckets } from '../buckets.ts'
 import { ask, type Reading } from '../reading.ts'
-import { type Access, all, run } from '../sql.ts'
+import { type Access, all, last, type OpenBuckets, run, type StandingRow } from '../sql.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
 import type { Timelines } from '../timelines.ts'
 
@@ -85,15 +84,18 @@ export class StoreLedger implements Ledger {
   readonly nowUs: number
   readonly instant: Instant
   readonly limits: Timelines
+  /** The lanes in the wait lists of its buckets. */
+  readonly standing: readonly StandingRow[]
   readonly #buckets = new Map<string, LockedBucket>()
   readonly #permits = new Map<string, NewPermit>()
   /** Its wait lists are evaluated again by the next claim. */
   wakes = false
 
-  constructor(buckets: readonly StoredBucket[], limits: Timelines, instant: Instant) {
+  constructor({ buckets, limits, instant, standing }: OpenBuckets) {
     this.nowUs = instant.nowUs
     this.instant = instant
     this.limits = limits
+    this.standing = standing
     for (const stored of buckets)
       if (stored.policy) this.#buckets.set(idOf(stored), new LockedBucket(stored, stored.policy, this.#permits))
   }
@@ -107,7 +109,8 @@ export class StoreLedger implements Ledger {
   }
 
   /** Writes what the step has changed. */
-  *save({ db }: Access): Reading<void> {
+  /** @param isLast nothing else follows in its transaction */
+  *save({ db }: Access, isLast = false): Reading<void> {
     yield* this.#takePermits(db)
     const { nowUs, limits, wakes } = this
     const rows = this.buckets
@@ -119,7 +122,9 @@ export class StoreLedger implements Ledger {
         active,
         wakes ? nowUs : NEVER_US,
       ])
-    if (rows.length > 0) yield* run(db, SAVE, JSON.stringify(rows), nowUs)
+    if (rows.length === 0) return
+    const write = isLast ? last : run
+    yield* write(db, SAVE, JSON.stringify(rows), String(nowUs))
   }
 
   /** A call that is repeated takes no second permit. */
@@ -135,19 +140,24 @@ export class StoreLedger implements Ledger {
 /** Locks the buckets of limits that are defined, and creates those that are new. */
 export function* openLedger(access: Access, names: readonly BucketName[]): Reading<StoreLedger> {
   const wanted = new Map(names.map((name) => [idOf(name), name]))
+  const sharedBy = (limits: Timelines): BucketName[] =>
+    [...wanted.values()].filter(({ limit, key }) => isShared(limits.policy(limit, key)))
   for (let tries = 1; ; tries++) {
-    const limits = yield* ask(() => access.limits())
-    const known = [...wanted.values()].filter(({ limit, key }) => isShared(limits, limit, key))
-    const ids = known.length === 0 ? [] : yield* ask(() => access.bucketIds(known))
-    const locked = yield* lockBuckets(access, ids)
-    if (locked.buckets.length >= ids.length || tries === TRIES)
-      return new StoreLedger(locked.buckets, locked.limits, locked.instant)
+    const known = sharedBy(access.knownLimits())
+    const opened = yield* ask(() => access.openBuckets(known))
+    for (const { limit, key } of wanted.values()) requireShared(limit, opened.limits.policy(limit, key))
+    const isWhole = opened.buckets.length >= known.length && sharedBy(opened.limits).length === known.length
+    if (isWhole || tries === TRIES) return new StoreLedger(opened)
   }
 }
 
-/** Whether a limit is defined. @throws {SluiceError} `option.invalid` for one of scope `worker`, or with a backend */
-function isShared(limits: Timelines, limit: string, key: string): boolean {
-  const policy = limits.policy(limit, key)
+/** Whether a limit is defined, and this store keeps one budget of it for all. */
+function isShared(policy: LimitPolicy | null): boolean {
+  return policy !== null && policy.scope !== 'worker' && policy.backend === undefined
+}
+
+/** @throws {SluiceError} `option.invalid` for a limit of scope `worker`, or with a backend */
+function requireShared(limit: string, policy: LimitPolicy | null): void {
   if (policy?.scope === 'worker')
     throw new SluiceError(
       'option.invalid',
@@ -158,7 +168,6 @@ function isShared(limits: Timelines, limit: string, key: string): boolean {
       'option.invalid',
       `The backend ${policy.backend} keeps the budgets of the limit ${limit}, and not this store. Use createLimiter with the address of that backend.`,
     )
-  return policy !== null
 }
 
 function idOf({ limit, key }: BucketName): string {

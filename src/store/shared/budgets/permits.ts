@@ -30,7 +30,7 @@ export function* extendPermits(
 
 /** Returns the permits whose lease is over, if a limit of these counts permits. Answers whether a lane may start. */
 export function* endLeases(access: Access, uses: readonly BucketName[] | null): Reading<boolean> {
-  const limits = yield* ask(() => access.limits())
+  const limits = access.knownLimits()
   if (uses && !uses.some(({ limit, key }) => typeof limits.policy(limit, key)?.concurrency === 'number')) return false
   const { nowUs } = yield* now(access)
   const over = yield* all<[string, string]>(access.db, OVER, nowUs)

@@ -31,11 +31,16 @@ const KNOWN = 'SELECT reservation FROM sluice.permits WHERE id = $1 AND reservat
 const TAKE = `${KNOWN} FOR UPDATE`
 const GONE = 'DELETE FROM sluice.permits WHERE id = $1 AND reservation IS NOT NULL'
 
+/** The end of an override is to be written before buckets are decided on: their states belong to its policy. */
+export class OverrideOver extends Error {
+  override readonly name = 'OverrideOver'
+}
+
 /** Decides requests in order. A lane that waits for a bucket denies the requests that do not outrank it. */
 export function* acquire(access: Access, requests: readonly UnitRequest[]): Reading<UnitAnswer[]> {
   const uses = requests.flatMap((request) => request.uses)
   yield* endLeases(access, uses)
-  const ledger = yield* openLedger(access, uses)
+  const ledger = yield* openCurrent(access, uses)
   for (const request of requests) requireWhole(ledger, request)
   const standing = yield* standingAt(access, ledger)
   const answers = acquireIn(
@@ -43,13 +48,13 @@ export function* acquire(access: Access, requests: readonly UnitRequest[]): Read
     requests,
     (request) => heldUp(ledger, standing, request) ?? acquireOne(ledger, request),
   )
-  yield* ledger.save(access)
+  yield* ledger.save(access, true)
   return answers
 }
 
 /** Books the exact next start of a request, unless a lane waits for one of its buckets. */
 export function* reserve(access: Access, request: UnitRequest, atMostUs: number): Reading<ReservationAnswer> {
-  const ledger = yield* openLedger(access, request.uses)
+  const ledger = yield* openCurrent(access, request.uses)
   requireWhole(ledger, request)
   const denied = heldUp(ledger, yield* standingAt(access, ledger), request)
   if (denied) return denied
@@ -66,7 +71,7 @@ export function* confirm(access: Access, id: string): Reading<Confirmation> {
   const known = yield* reservationOf(access, KNOWN, id)
   if (!known) return { kind: 'gone' }
   yield* endLeases(access, known.request.uses)
-  const ledger = yield* openLedger(access, known.request.uses)
+  const ledger = yield* openCurrent(access, known.request.uses)
   // Read again behind the locks of its buckets: another call may have confirmed it.
   const reservation = yield* reservationOf(access, TAKE, id)
   if (!reservation) return { kind: 'gone' }
@@ -112,9 +117,16 @@ export function* inspectBucket(access: Access, { limit, key }: BucketName): Read
   const stored =
     known ??
     bucketOf({ ...fresh, wakeAtUs: null, deferred: 0, toldUs: null }, limits.timeline(limit), instant.nowUs, wallUs)
-  const ledger = new StoreLedger([stored], limits, instant)
+  const ledger = new StoreLedger({ buckets: [stored], limits, instant, standing: [] })
   const bucket = ledger.bucket(limit, key)
   return bucket && reportOf(bucket, limits.timeline(limit), instant.nowUs)
+}
+
+/** @throws {OverrideOver} */
+function* openCurrent(access: Access, names: readonly BucketName[]): Reading<StoreLedger> {
+  const ledger = yield* openLedger(access, names)
+  if (ledger.limits.nextEndUs <= ledger.nowUs) throw new OverrideOver()
+  return ledger
 }
 
 /** @throws {SluiceError} `policy.invalid` for a share of a common limit that the request leaves out */

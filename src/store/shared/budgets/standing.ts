@@ -4,26 +4,32 @@ import { NEVER_US } from '../../../policy/admission/lane.ts'
 import type { Denied, UnitRequest } from '../../../limiter/contract/limiter.ts'
 import { isAssured, openingOf } from '../../../limiter/ledger/acquire.ts'
 import type { Reading } from '../reading.ts'
-import { type Access, all } from '../sql.ts'
+import { lockBuckets } from '../buckets.ts'
+import { type Access, all, type OpenBuckets, type StandingRow } from '../sql.ts'
 import { LANE } from '../state.ts'
 import { servedQueues } from '../workers.ts'
 import type { StoreLedger } from './ledger.ts'
 
-const STANDING = `SELECT l.bucket, l.queue, max(l.priority) FROM sluice.lanes l
+/** The lanes that stand in the wait lists of the buckets $1. */
+export const STANDING: string = `SELECT l.bucket, l.queue, max(l.priority) FROM sluice.lanes l
   WHERE l.bucket = ANY ($1::bigint[]) AND l.state = ${LANE.waiting} GROUP BY l.bucket, l.queue`
+
+/** Locks buckets, and reads what a decision about them needs, question by question. */
+export function* openEach(access: Access, ids: readonly number[]): Reading<OpenBuckets> {
+  const opened = yield* lockBuckets(access, ids)
+  const isWaitedFor = opened.buckets.some(({ wakeAtUs }) => wakeAtUs !== null)
+  return { ...opened, standing: isWaitedFor ? yield* all<[...StandingRow]>(access.db, STANDING, ids) : [] }
+}
 
 /** The lanes that stand in wait lists, by bucket: the highest level of a lane that holds newcomers up. */
 export type Standing = ReadonlyMap<number, number>
 
-/** The lanes that stand there. A lane of a queue that is paused, or without a live worker, holds no newcomer up. */
+/** The lanes that hold newcomers up: not those of a queue that is paused, or without a live worker. */
 export function* standingAt(access: Access, ledger: StoreLedger): Reading<Standing> {
-  const ids = ledger.buckets.filter(({ wakeAtUs }) => wakeAtUs !== null).map(({ id }) => id)
   const standing = new Map<number, number>()
-  if (ids.length === 0) return standing
-  const rows = yield* all<[number, string | number, number]>(access.db, STANDING, ids)
-  if (rows.length === 0) return standing
+  if (ledger.standing.length === 0) return standing
   const served = yield* servedQueues(access, ledger.nowUs)
-  for (const [bucket, queue, level] of rows)
+  for (const [bucket, queue, level] of ledger.standing)
     if (served.has(access.queueName(queue))) standing.set(bucket, Math.max(level, standing.get(bucket) ?? -Infinity))
   return standing
 }

@@ -18,9 +18,9 @@ export function budgetsOf(
     return woke
   }
   return {
-    acquire: (requests) => drive('take', (access) => acquire(access, requests)),
-    reserve: (request, atMostUs) => drive('take', (access) => reserve(access, request, atMostUs)),
-    confirm: (id) => drive('take', (access) => confirm(access, id)),
+    acquire: (requests) => drive('decide', (access) => acquire(access, requests)),
+    reserve: (request, atMostUs) => drive('decide', (access) => reserve(access, request, atMostUs)),
+    confirm: (id) => drive('decide', (access) => confirm(access, id)),
     cancel: (id) => drive('adjust', (access) => cancelReservation(access, id)),
     async release(permits) {
       await waking((access) => releasePermits(access, permits))
