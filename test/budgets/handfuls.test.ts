@@ -26,9 +26,9 @@ describe.each(STORES)('calls of several processes at 1,000 starts a second on $n
         return claimed
       }
       const acquire = store.budgets.acquire.bind(store.budgets)
-      store.budgets.acquire = (requests) => {
+      store.budgets.acquire = (...given) => {
         decisions.calls++
-        return acquire(requests)
+        return acquire(...given)
       }
     }
     const work = async (i: number): Promise<void> => {

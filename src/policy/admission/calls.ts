@@ -2,6 +2,7 @@
  * Calls of plain code that wait in one list. Each process decides its own, and to hand a turn over takes longer than a
  * quick start does. So a process takes a handful of starts, and comes again when the others have had theirs.
  */
+import { couldGrant } from '../limits/bucket.ts'
 import type { LimitPolicy } from '../limits/limit.ts'
 import { paceOf } from '../limits/pace.ts'
 import { type AdmissionSource, needOf } from './admission-source.ts'
@@ -23,6 +24,14 @@ const WINDOW_PART = 100
 /** Whether a lane of calls may start before the calls of another process whose turn it is. */
 export function mayPrecede(lane: Lane, other: Lane, { policy }: Bucket): boolean {
   return isQuick(policy) && levelOfHead(lane) === levelOfHead(other) && lane.turn - other.turn <= HANDFUL_US
+}
+
+/**
+ * Whether a newcomer may start before the calls of another process that have waited since `turn`: the bucket has units
+ * to spare, so that these calls only wait for their process.
+ */
+export function mayPass(turn: number, bucket: Bucket, nowUs: number): boolean {
+  return slackOf(bucket.policy) > 0 && nowUs - turn <= HANDFUL_US && isAmple(bucket, nowUs)
 }
 
 /**
@@ -49,6 +58,8 @@ export function patientUntil(
       // A resume or an override may open a bucket that is closed for longer.
       if (!isOfHandfuls(waitList, source) || needUs > nowUs + OTHERS_US) return undefined
       const restUs = restOf(waitList, queue, own, own ? slots : bucket.granted, weight, source)
+      // Those that come next ask by themselves.
+      if (!own && isAmple(bucket, nowUs)) return undefined
       untilUs = Math.min(untilUs ?? Infinity, needUs + restUs)
     }
   }
@@ -84,6 +95,11 @@ function restOf(
   const eachUs = paceOf(policy).intervalUs * weight
   const handfulUs = Math.min(slackOf(policy), (count - 1) * eachUs)
   return handfulUs + Math.min(OTHERS_US, before * (handfulUs + eachUs))
+}
+
+/** Whether so many units of a bucket are left that its processes are slower than it. */
+function isAmple({ policy, state, active }: Bucket, nowUs: number): boolean {
+  return policy !== null && couldGrant(policy, state, active, nowUs) * paceOf(policy).intervalUs >= slackOf(policy)
 }
 
 function weightOfFirst(lane: Lane, bucket: Bucket): number {

@@ -41,9 +41,10 @@ export interface GrantedTicket {
 export interface Budgets {
   /**
    * Decides requests in order, as `LimitBackend.acquire` does. A lane that waits for one of its buckets, and that the
-   * request does not outrank, denies it.
+   * request does not outrank, denies it; calls of another process do so at a quick limit once they have waited for a while.
+   * @param own the queue of the tickets of the process that asks; absent: all that wait deny it
    */
-  acquire(requests: readonly UnitRequest[]): Promise<UnitAnswer[]>
+  acquire(requests: readonly UnitRequest[], own?: string): Promise<UnitAnswer[]>
   /** Books the exact next start behind what was granted. Denied while a lane waits for one of its buckets. */
   reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer>
   confirm(id: string): Promise<Confirmation>

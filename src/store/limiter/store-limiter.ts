@@ -58,12 +58,12 @@ export class StoreLimiter implements LimitBackend {
     this.#options = options
     this.#store = store
     this.#names = new Names(prefix)
-    this.#acquiring = new Gathered((requests) => store.budgets.acquire(requests))
     this.#releasing = new Gathered(async (permits) => {
       await store.budgets.release(permits)
       return permits.map(() => null)
     })
     const queue = TICKETS + randomUUID()
+    this.#acquiring = new Gathered((requests) => store.budgets.acquire(requests, queue))
     const [alone, woke] = [engine === undefined, (): void => this.#opened()]
     this.#membership = new Membership({ store, clock, queue, alone, woke, beat: () => this.#tickets.check() })
     this.#tickets = new Tickets({

@@ -236,6 +236,7 @@ export class Tickets {
    */
   #patience({ patientUntilUs }: Claim, before: Ticket | undefined): number | null {
     const [ticket = before] = this.#tickets.values()
+    this.#crowd = null
     if (this.#lines.size > 1 || !ticket || patientUntilUs === undefined) return null
     const { line, denied } = ticket
     this.#crowd = { line, denied, untilUs: this.#options.clock.monotonicUs() + CROWD_US }

@@ -75,8 +75,8 @@ export interface OpenBuckets {
   readonly standing: readonly StandingRow[]
 }
 
-/** The lanes of one queue that stand in the wait list of a bucket. */
-export type StandingRow = readonly [bucket: number, queue: string | number, highest: number]
+/** The lanes of one queue that stand in the wait list of a bucket: the highest priority and the earliest turn. */
+export type StandingRow = readonly [bucket: number, queue: string | number, highest: number, turn: number]
 
 /** The parts of a store that shared logic needs. */
 export interface Access extends FlowAccess {

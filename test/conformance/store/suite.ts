@@ -1,5 +1,6 @@
 import { describe } from 'vitest'
 import { ahead } from './ahead.ts'
+import { calls } from './calls.ts'
 import { changeJobs } from './change-jobs.ts'
 import { claims } from './claims.ts'
 import { claimsWithEnqueues } from './claims-with-enqueues.ts'
@@ -37,6 +38,7 @@ export function storeConformance(backend: StoreBackend): void {
     describe('finding jobs', () => findJobs(backend))
     describe('a change of jobs', () => changeJobs(backend))
     describe('claims', () => claims(backend))
+    describe('calls of several processes', () => calls(backend))
     describe('claims made with an enqueue', () => claimsWithEnqueues(backend))
     describe('starts granted ahead', () => ahead(backend))
     describe('budgets elsewhere', () => elsewhere(backend))

@@ -36,13 +36,16 @@ export class OverrideOver extends Error {
   override readonly name = 'OverrideOver'
 }
 
-/** Decides requests in order. A lane that waits for a bucket denies the requests that do not outrank it. */
-export function* acquire(access: Access, requests: readonly UnitRequest[]): Reading<UnitAnswer[]> {
+/**
+ * Decides requests in order. A lane that waits for a bucket denies the requests that do not outrank it.
+ * @param own the queue of the tickets of the process that asks; null: it has none
+ */
+export function* acquire(access: Access, requests: readonly UnitRequest[], own: string | null): Reading<UnitAnswer[]> {
   const uses = requests.flatMap((request) => request.uses)
   yield* endLeases(access, uses)
   const ledger = yield* openCurrent(access, uses)
   for (const request of requests) requireWhole(ledger, request)
-  const standing = yield* standingAt(access, ledger)
+  const standing = yield* standingAt(access, ledger, own)
   const answers = acquireIn(
     ledger,
     requests,
@@ -56,7 +59,7 @@ export function* acquire(access: Access, requests: readonly UnitRequest[]): Read
 export function* reserve(access: Access, request: UnitRequest, atMostUs: number): Reading<ReservationAnswer> {
   const ledger = yield* openCurrent(access, request.uses)
   requireWhole(ledger, request)
-  const denied = heldUp(ledger, yield* standingAt(access, ledger), request)
+  const denied = heldUp(ledger, yield* standingAt(access, ledger, null), request)
   if (denied) return denied
   const before = yield* reservationOf(access, TAKE, request.permit)
   const { answer, reservation } = reserveIn(ledger, request, atMostUs, before)

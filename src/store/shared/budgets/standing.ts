@@ -1,8 +1,10 @@
 import { stepsAt } from '../../../policy/admission/ageing.ts'
+import { mayPass } from '../../../policy/admission/calls.ts'
 import { levelOf } from '../../../policy/admission/guaranteed.ts'
 import { NEVER_US } from '../../../policy/admission/lane.ts'
 import type { Denied, UnitRequest } from '../../../limiter/contract/limiter.ts'
 import { isAssured, openingOf } from '../../../limiter/ledger/acquire.ts'
+import { isOfTickets } from '../../contract/budgets.ts'
 import type { Reading } from '../reading.ts'
 import { lockBuckets } from '../buckets.ts'
 import { type Access, all, type OpenBuckets, type StandingRow } from '../sql.ts'
@@ -11,7 +13,7 @@ import { servedQueues } from '../workers.ts'
 import type { StoreLedger } from './ledger.ts'
 
 /** The lanes that stand in the wait lists of the buckets $1. */
-export const STANDING: string = `SELECT l.bucket, l.queue, max(l.priority) FROM sluice.lanes l
+export const STANDING: string = `SELECT l.bucket, l.queue, max(l.priority), min(l.turn) FROM sluice.lanes l
   WHERE l.bucket = ANY ($1::bigint[]) AND l.state = ${LANE.waiting} GROUP BY l.bucket, l.queue`
 
 /** Locks buckets, and reads what a decision about them needs, question by question. */
@@ -21,16 +23,37 @@ export function* openEach(access: Access, ids: readonly number[]): Reading<OpenB
   return { ...opened, standing: isWaitedFor ? yield* all<[...StandingRow]>(access.db, STANDING, ids) : [] }
 }
 
-/** The lanes that stand in wait lists, by bucket: the highest level of a lane that holds newcomers up. */
-export type Standing = ReadonlyMap<number, number>
+/** The lanes that hold newcomers up at one bucket. */
+interface Holders {
+  /** The highest level of those before which nothing of their level starts. */
+  level: number
+  /** The highest level of calls that only hold up what is below them. */
+  passed: number
+}
 
-/** The lanes that hold newcomers up: not those of a queue that is paused, or without a live worker. */
-export function* standingAt(access: Access, ledger: StoreLedger): Reading<Standing> {
-  const standing = new Map<number, number>()
+/** The lanes that stand in wait lists and hold newcomers up, by bucket. */
+export type Standing = ReadonlyMap<number, Holders>
+
+/**
+ * The lanes that hold newcomers up: not those of a queue that is paused, or without a live worker.
+ * @param own the queue of the newcomers' process
+ */
+export function* standingAt(access: Access, ledger: StoreLedger, own: string | null): Reading<Standing> {
+  const standing = new Map<number, Holders>()
   if (ledger.standing.length === 0) return standing
-  const served = yield* servedQueues(access, ledger.nowUs)
-  for (const [bucket, queue, level] of ledger.standing)
-    if (served.has(access.queueName(queue))) standing.set(bucket, Math.max(level, standing.get(bucket) ?? -Infinity))
+  const { nowUs } = ledger
+  const served = yield* servedQueues(access, nowUs)
+  const buckets = new Map(ledger.buckets.map((bucket) => [bucket.id, bucket]))
+  for (const [id, stored, level, turn] of ledger.standing) {
+    const [queue, bucket] = [access.queueName(stored), buckets.get(id)]
+    if (!served.has(queue)) continue
+    const holders = standing.get(id) ?? { level: -Infinity, passed: -Infinity }
+    const isOther = own !== null && queue !== own && isOfTickets(queue)
+    const isPassed = isOther && bucket !== undefined && mayPass(turn, bucket, nowUs)
+    if (isPassed) holders.passed = Math.max(level, holders.passed)
+    else holders.level = Math.max(level, holders.level)
+    standing.set(id, holders)
+  }
   return standing
 }
 
@@ -43,8 +66,10 @@ export function heldUp(ledger: StoreLedger, standing: Standing, request: UnitReq
   const steps = stepsAt(ageing, ledger.nowUs)
   const { nowUs } = ledger
   const before = buckets.find((bucket) => {
-    const level = standing.get(bucket.stored.id)
-    return level !== undefined && level >= levelOf(priority - steps, isAssured(buckets, uses, bucket, nowUs))
+    const holders = standing.get(bucket.stored.id)
+    if (!holders) return false
+    const level = levelOf(priority - steps, isAssured(buckets, uses, bucket, nowUs))
+    return holders.level >= level || holders.passed > level
   })
   if (!before) return null
   const opening = openingOf(buckets, request, nowUs)

@@ -18,7 +18,7 @@ export function budgetsOf(
     return woke
   }
   return {
-    acquire: (requests) => drive('decide', (access) => acquire(access, requests)),
+    acquire: (requests, own) => drive('decide', (access) => acquire(access, requests, own ?? null)),
     reserve: (request, atMostUs) => drive('decide', (access) => reserve(access, request, atMostUs)),
     confirm: (id) => drive('decide', (access) => confirm(access, id)),
     cancel: (id) => drive('adjust', (access) => cancelReservation(access, id)),
