@@ -232,7 +232,12 @@ withPostgres('the functions of PostgreSQL', () => {
     pool.queries.length = 0
     await use(store)
     // Rare arguments of callers, as the callers send them.
-    const RARE = [`claim_fire('{}')`, `forget_spread('{}')`, `park_unlisted('{q}', '{t}', 'known', 0, 10)`]
+    const RARE = [
+      `claim_fire('{}')`,
+      `forget_spread('{}')`,
+      `kept_lanes('{}')`,
+      `park_unlisted('{q}', '{t}', 'known', 0, 10)`,
+    ]
     await ask(`SELECT ${RARE.map((call) => `sluice.${call}`).join()}`)
     const queries = [...pool.queries, ...RARE.map((call) => `sluice.${call}`)].join('\n')
     expect(new Set(names.filter((name) => isCalled(sent, name) && !isCalled(queries, name)))).toEqual(new Set())
