@@ -148,6 +148,34 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
     await eventually(() => expect(ran).toEqual(['other', 'acme']))
   })
 
+  describe.each(
+    name === 'sqlite' ? ['[x', '{}', 'null', '["a"]'] : ['[x', '{}', 'null', '[["crm"]]', '[["crm","a\\u0000b"]]'],
+  )('a job whose limits read %s', (text) => {
+    const CHANGES = {
+      'to another queue': (engine: Sluice) => engine.jobs.moveMany({ task: 'work.item' }, { to: 'elsewhere' }),
+      'to another priority': (engine: Sluice) => engine.jobs.reprioritizeMany({ task: 'work.item' }, { priority: 7 }),
+    }
+    const spoil = name === 'sqlite' ? `UPDATE lanes SET buckets = '${text}'` : `UPDATE jobs SET uses = '${text}'`
+
+    test.each(Object.entries(CHANGES))('moves with those of its lane %s', async (_, move) => {
+      const { engine, enqueue, change } = await set()
+      const odd = await enqueue('acme')
+      await engine.jobs.explain(odd)
+      await change(spoil)
+      await move(engine)
+      expect(await engine.jobs.explain(odd)).toMatchObject({ limits: [{ limit: 'crm', key: 'acme' }] })
+    })
+
+    test.each(Object.entries(CHANGES))('is set aside instead of moved without any %s', async (_, move) => {
+      const { engine, enqueue, change } = await set()
+      // The name of its lane is a hash.
+      const odd = await enqueue('acme'.repeat(100))
+      await change(spoil)
+      await move(engine)
+      expect(await engine.jobs.get(odd)).toMatchObject({ state: 'discarded', error: { code: 'job.unreadable' } })
+    })
+  })
+
   test.runIf(name === 'sqlite')('a number that no reader can take sets its job aside', async () => {
     const { engine, ran, enqueue, change, start } = await set()
     const odd = await enqueue('acme', { delay: '1h' })

@@ -2,7 +2,7 @@ import type { Statements } from '../../database/statements.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import { levelOf, stepsOf } from '../../policy/admission/ageing.ts'
 import { columns, column, numbers, texts, textsOrNull } from '../shared/columns.ts'
-import { bucketsIn } from '../shared/set-aside.ts'
+import { areUses, bucketsIn } from '../shared/set-aside.ts'
 import type { Rehoming } from '../shared/sql.ts'
 import { STATE } from '../shared/state.ts'
 import { announce, LOOK } from './announce.ts'
@@ -34,7 +34,10 @@ const ARRIVE = `INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, loo
   FROM unnest($1::bigint[], $2::int[]) g(seq, share) JOIN sluice.jobs j ON j.seq = g.seq
   WHERE (j.state = ${STATE.available} OR g.share IS NOT NULL) AND j.uses IS NOT NULL GROUP BY j.queue, j.lane`
 
-/** Gives waiting jobs another queue or another priority. Their budgets stay; they keep their `seq`. */
+/**
+ * Gives waiting jobs another queue or another priority. Their budgets stay; they keep their `seq`.
+ * @throws SyntaxError so that the store sets a job with unreadable limits aside
+ */
 export async function rehome(context: Context, db: Statements, seqs: readonly number[], to: Rehoming): Promise<void> {
   await currentLimits(context, db)
   await db.all('SELECT sluice.check_ageing($1)', ageingText(context))
@@ -58,6 +61,8 @@ export async function rehome(context: Context, db: Statements, seqs: readonly nu
   const rows = jobs.map(({ seq, task, queue: before, lane, uses, fair, level, asked }) => {
     const queue = to.queue ?? before
     const priority = to.priority ?? asked ?? level
+    // The store sets the job aside, or gives it the limits of its lane. Without any it would start beyond its budgets.
+    if (uses !== null && !areUses(uses)) throw new SyntaxError(`The limits of the job ${seq} cannot be read`)
     const needs = uses === null ? [] : bucketsIn(uses)
     const next =
       to.priority === null
