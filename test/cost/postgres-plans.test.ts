@@ -168,6 +168,16 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
       expect(await rowsRead(async () => void (await page()))).toBeLessThan(1000)
     })
 
+    test('the queues of lanes are found by one row for each', async () => {
+      const read = await rowsRead(async () => {
+        const client = await pool.connect()
+        const answer = await client.query({ text: `SELECT unnest("${schema}".queues_of(77)) AS queue` })
+        client.release()
+        expect(answer).toMatchObject({ rows: expect.arrayContaining([{ queue: 'q' }]) as unknown })
+      })
+      expect(read).toBeLessThan(20)
+    })
+
     test('a page of keys by their next start reads the keys of one limit at most, and what waits for its own', async () => {
       const page = () => store.limitKeys({ limit: 'r', sort: 'next', after: null, rows: 50 })
       expect(await rowsRead(async () => void (await page()))).toBeLessThan(KEYS + 1000)
