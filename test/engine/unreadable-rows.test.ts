@@ -2,7 +2,9 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, Sluice, task } from '../../src/exports/index.ts'
+import { openExisting } from '../../src/store/open.ts'
 import { everyStore } from '../stores.ts'
 import { record } from './engine-harness.ts'
 
@@ -22,6 +24,8 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
     /** Another engine of the same code starts. */
     readonly again: () => Promise<void>
     readonly free: () => Promise<unknown>
+    /** The job as an export reads it. */
+    readonly stored: (id: string) => Promise<unknown>
   }
 
   async function set(): Promise<Set> {
@@ -55,6 +59,11 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
       complaints,
       enqueue: async (key, options = {}) => (await engine.enqueue(work, key, options)).id,
       start: () => engine.start(),
+      async stored(id) {
+        const opened = await openExisting(store, systemClock)
+        onTestFinished(() => opened.close())
+        return opened.storedJobs([id])
+      },
       async change(sql) {
         if (name === 'sqlite') {
           const file = new DatabaseSync(store.slice('sqlite:'.length))
@@ -174,6 +183,22 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
       await move(engine)
       expect(await engine.jobs.get(odd)).toMatchObject({ state: 'discarded', error: { code: 'job.unreadable' } })
     })
+
+    test('is left out of an export', async () => {
+      const { enqueue, change, stored } = await set()
+      const odd = await enqueue('acme'.repeat(100))
+      expect(await stored(odd)).toMatchObject([{ uses: [{ limit: 'crm' }] }])
+      await change(spoil)
+      expect(await stored(odd)).toEqual([null])
+    })
+  })
+
+  test('a job whose weights cannot be read is left out of an export', async () => {
+    const { enqueue, change, stored } = await set()
+    const odd = await enqueue('acme', { weight: 2 })
+    expect(await stored(odd)).toMatchObject([{ uses: [{ weight: 2 }] }])
+    await change(`UPDATE jobs SET weights = '[x' WHERE id = '${odd}'`)
+    expect(await stored(odd)).toEqual([null])
   })
 
   test.runIf(name === 'sqlite')('a number that no reader can take sets its job aside', async () => {

@@ -1,6 +1,6 @@
 import { levelOf, stepsOf } from '../../policy/admission/ageing.ts'
 import { columns, numbers, numbersOrNull } from '../shared/columns.ts'
-import { areNumbers } from '../shared/set-aside.ts'
+import { numbersIn } from '../shared/set-aside.ts'
 import type { Rehoming } from '../shared/sql.ts'
 import { STATE } from '../shared/state.ts'
 import { type Context, queueId, queueName } from './context.ts'
@@ -51,7 +51,6 @@ export function specOf({ db }: Context, lane: number): Omit<LaneSpec, 'queue'> {
   const [buckets = '', fairKey = null, share = 1] = db.get<[string, string | null, number]>(LANE_SPEC, lane) ?? []
   const uses = db.all<[string, string]>(USES, lane).map(([limit, key]) => ({ limit, key }))
   // Without its budgets a job would start beyond them.
-  if (!areNumbers(buckets) || (JSON.parse(buckets) as unknown[]).length !== uses.length)
-    throw new SyntaxError(`The limits of the lane ${lane} cannot be read`)
+  if (numbersIn(buckets)?.length !== uses.length) throw new SyntaxError(`The limits of the lane ${lane} cannot be read`)
   return { uses, share, ...(fairKey !== null && { fairKey }) }
 }
