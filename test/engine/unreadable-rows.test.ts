@@ -2,7 +2,9 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, Sluice, task } from '../../src/exports/index.ts'
+import { openExisting } from '../../src/store/open.ts'
 import { everyStore } from '../stores.ts'
 import { record } from './engine-harness.ts'
 
@@ -22,6 +24,8 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
     /** Another engine of the same code starts. */
     readonly again: () => Promise<void>
     readonly free: () => Promise<unknown>
+    /** The job as an export reads it. */
+    readonly stored: (id: string) => Promise<unknown>
   }
 
   async function set(): Promise<Set> {
@@ -55,6 +59,11 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
       complaints,
       enqueue: async (key, options = {}) => (await engine.enqueue(work, key, options)).id,
       start: () => engine.start(),
+      async stored(id) {
+        const opened = await openExisting(store, systemClock)
+        onTestFinished(() => opened.close())
+        return opened.storedJobs([id])
+      },
       async change(sql) {
         if (name === 'sqlite') {
           const file = new DatabaseSync(store.slice('sqlite:'.length))
@@ -146,6 +155,50 @@ describe.each(await everyStore('rows that cannot be read'))('on $name', ({ name,
     expect(await engine.limits.overrides('crm')).toHaveLength(1)
     await engine.limits.clearOverride('crm', 'acme')
     await eventually(() => expect(ran).toEqual(['other', 'acme']))
+  })
+
+  describe.each(
+    name === 'sqlite' ? ['[x', '{}', 'null', '["a"]'] : ['[x', '{}', 'null', '[["crm"]]', '[["crm","a\\u0000b"]]'],
+  )('a job whose limits read %s', (text) => {
+    const CHANGES = {
+      'to another queue': (engine: Sluice) => engine.jobs.moveMany({ task: 'work.item' }, { to: 'elsewhere' }),
+      'to another priority': (engine: Sluice) => engine.jobs.reprioritizeMany({ task: 'work.item' }, { priority: 7 }),
+    }
+    const spoil = name === 'sqlite' ? `UPDATE lanes SET buckets = '${text}'` : `UPDATE jobs SET uses = '${text}'`
+
+    test.each(Object.entries(CHANGES))('moves with those of its lane %s', async (_, move) => {
+      const { engine, enqueue, change } = await set()
+      const odd = await enqueue('acme')
+      await engine.jobs.explain(odd)
+      await change(spoil)
+      await move(engine)
+      expect(await engine.jobs.explain(odd)).toMatchObject({ limits: [{ limit: 'crm', key: 'acme' }] })
+    })
+
+    test.each(Object.entries(CHANGES))('is set aside instead of moved without any %s', async (_, move) => {
+      const { engine, enqueue, change } = await set()
+      // The name of its lane is a hash.
+      const odd = await enqueue('acme'.repeat(100))
+      await change(spoil)
+      await move(engine)
+      expect(await engine.jobs.get(odd)).toMatchObject({ state: 'discarded', error: { code: 'job.unreadable' } })
+    })
+
+    test('is left out of an export', async () => {
+      const { enqueue, change, stored } = await set()
+      const odd = await enqueue('acme'.repeat(100))
+      expect(await stored(odd)).toMatchObject([{ uses: [{ limit: 'crm' }] }])
+      await change(spoil)
+      expect(await stored(odd)).toEqual([null])
+    })
+  })
+
+  test('a job whose weights cannot be read is left out of an export', async () => {
+    const { enqueue, change, stored } = await set()
+    const odd = await enqueue('acme', { weight: 2 })
+    expect(await stored(odd)).toMatchObject([{ uses: [{ weight: 2 }] }])
+    await change(`UPDATE jobs SET weights = '[x' WHERE id = '${odd}'`)
+    expect(await stored(odd)).toEqual([null])
   })
 
   test.runIf(name === 'sqlite')('a number that no reader can take sets its job aside', async () => {

@@ -14,7 +14,7 @@ import { type Ageing, levelOf, NO_AGEING, stepsAt, stepsOf } from '../../src/pol
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import type { Claim, ClaimRequest } from '../../src/store/contract/store.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
-import { STATE } from '../../src/store/shared/state.ts'
+import { LANE, STATE } from '../../src/store/shared/state.ts'
 import { MIGRATIONS } from '../../src/store/postgres/sql/embedded.ts'
 import type { Context } from '../../src/store/sqlite/context.ts'
 import { latestStartUs } from '../../src/store/sqlite/enqueue.ts'
@@ -216,6 +216,31 @@ withPostgres('the functions of PostgreSQL', () => {
     expect(await ask('SELECT lane FROM sluice.arrivals WHERE uses IS NULL')).toEqual([])
   })
 
+  test('the place of a job counts those of queues that have no record, as where only SQL has named them', async () => {
+    const worker = await store.join(['q'], 1e12)
+    const claim = (queue: string, more: Partial<ClaimRequest> = {}): Promise<Claim> =>
+      store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue, slots: 9 }], ...more }))
+    await store.define([{ name: 'r', policy: normalisePolicy({ rate: 1, per: '1h' }, 'r'), version: 0 }])
+    await store.enqueue([job('starts', ['r'])])
+    expect((await claim('q')).jobs).toHaveLength(1)
+    for (const queue of ['waits', 'open', 'parked'])
+      await ask(`SELECT sluice.enqueue('x', queue => $1, limits => '[{"limit":"r"}]')`, queue)
+    const jobs = [job('first', ['r']), job('last', ['r'])]
+    await store.enqueue(jobs)
+    const place = async (): Promise<unknown> => (await store.explain(jobs[1]!.id))?.linePosition
+    expect(await place()).toBe(5)
+    await claim('waits')
+    await claim('parked', { tasks: ['none'] })
+    await ask('DELETE FROM sluice.queues')
+    expect(await ask('SELECT queue, state FROM sluice.lanes ORDER BY queue')).toEqual([
+      { queue: 'open', state: LANE.open },
+      { queue: 'parked', state: LANE.parked },
+      { queue: 'q', state: LANE.open },
+      { queue: 'waits', state: LANE.waiting },
+    ])
+    expect(await place()).toBe(5)
+  })
+
   test('each function is called by its caller, or by another function', async () => {
     const functions = `${folder}sql/functions/`
     const sql = readdirSync(functions)
@@ -232,7 +257,13 @@ withPostgres('the functions of PostgreSQL', () => {
     pool.queries.length = 0
     await use(store)
     // Rare arguments of callers, as the callers send them.
-    const RARE = [`claim_fire('{}')`, `forget_spread('{}')`, `park_unlisted('{q}', '{t}', 'known', 0, 10)`]
+    const RARE = [
+      `claim_fire('{}')`,
+      `forget_spread('{}')`,
+      `kept_lanes('{}')`,
+      `park_unlisted('{q}', '{t}', 'known', 0, 10)`,
+      'queues_of(0)',
+    ]
     await ask(`SELECT ${RARE.map((call) => `sluice.${call}`).join()}`)
     const queries = [...pool.queries, ...RARE.map((call) => `sluice.${call}`)].join('\n')
     expect(new Set(names.filter((name) => isCalled(sent, name) && !isCalled(queries, name)))).toEqual(new Set())

@@ -16,7 +16,7 @@ export interface Exported {
   limits: number
   schedules: number
   jobs: number
-  /** Running jobs, jobs of flows, and those whose limits no engine has resolved. */
+  /** Running jobs, jobs of flows, and those whose limits are unreadable or not resolved yet. */
   leftOut: number
 }
 
@@ -50,7 +50,7 @@ export async function writeLines(store: Store, write: (line: WrittenLine) => Pro
   }
 }
 
-/** Null: the job has started or ended meanwhile, or an engine has to resolve its limits first. */
+/** Null: the job has started or ended meanwhile, an engine has to resolve its limits first, or they are unreadable. */
 function lineOf(store: Store, job: StoredJob | null): WrittenLine | null {
   if (!job || job.isUnresolved || !MOVABLE.includes(job.state)) return null
   const { fairKey, ...rest } = job

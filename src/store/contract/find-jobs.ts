@@ -22,7 +22,7 @@ export interface FindJobs {
   oldestOf(rows: number, before?: number): Promise<number | null>
   /** The `seq` of jobs in these states, at most `rows`, in any order. */
   jobsInStates(states: readonly IndexedState[], rows: number): Promise<readonly number[]>
-  /** Jobs with their details and their terms, in the order of the ids; null: the job does not exist. */
+  /** Jobs with details and terms, in the order of the ids; null: the job does not exist, or its limits are unreadable. */
   storedJobs(ids: readonly string[]): Promise<readonly (StoredJob | null)[]>
 }
 

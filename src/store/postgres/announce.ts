@@ -3,7 +3,7 @@ import type { Instant } from '../../jobs/series.ts'
 import { STATE } from '../shared/state.ts'
 
 /** A job in its lane with a latest start: the claim looks at it although it may not be the head. */
-const LOOK = `state = ${STATE.available} AND due IS NOT NULL`
+export const LOOK: string = `state = ${STATE.available} AND due IS NOT NULL`
 const ANNOUNCE = `INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
   SELECT DISTINCT queue, lane, uses, fair, ${LOOK} FROM sluice.jobs WHERE seq = ANY ($1::bigint[]) AND uses IS NOT NULL`
 const REJOIN = `UPDATE sluice.jobs SET state = ${STATE.available}, since = $2, booked = NULL,

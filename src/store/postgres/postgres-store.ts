@@ -330,7 +330,7 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   /** Runs a report on waits and limits: arrivals join their lanes first, and an override whose time is over ends. */
   async #look<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    await this.#db.autocommit((db) => drainArrivals(db))
+    await this.#unreadable.mend(() => this.#db.autocommit(drainArrivals))
     return this.#unreadable.mend(async () => {
       await this.#endOverdue()
       return this.#db.session(work)

@@ -34,8 +34,8 @@ export async function pruneViews(context: Context, db: Statements): Promise<numb
 }
 
 /**
- * Forgets lanes that have been empty for a minute. It holds the lock of their queue, since a claim may be about to open
- * them.
+ * Forgets lanes that have been empty for a minute, unless they keep a share for a job that may come back. It holds the
+ * lock of their queue, since a claim may be about to open them.
  */
 export async function pruneLanes(context: Context, db: Statements, limit: number): Promise<number> {
   const { nowUs } = await readClock(context, db)
@@ -46,10 +46,19 @@ export async function pruneLanes(context: Context, db: Statements, limit: number
   )
   if (idle.length === 0) return 0
   await db.run('SELECT sluice.lock_queues($1::text[])', [...new Set(idle.map(([, queue]) => sharedQueue(queue)))])
+  const ids = idle.map(([id]) => id)
+  const [kept] = (await db.get<[number[]]>('SELECT sluice.kept_lanes($1::bigint[])', ids)) as [number[]]
   const gone = await db.all<[buckets: number[], base: string | null]>(
-    `DELETE FROM sluice.lanes WHERE id = ANY ($1::bigint[]) AND state = ${LANE.empty} AND emptied <= $2 RETURNING buckets, base`,
-    idle.map(([id]) => id),
+    `DELETE FROM sluice.lanes WHERE id = ANY ($1::bigint[]) AND id <> ALL ($3::bigint[]) AND state = ${LANE.empty} AND emptied <= $2 RETURNING buckets, base`,
+    ids,
     nowUs - IDLE_LANE_US,
+    kept,
+  )
+  // A lane that must stay moves to the back. Otherwise such lanes would hide all others for ever.
+  await db.run(
+    `UPDATE sluice.lanes SET emptied = $2 WHERE id = ANY ($1::bigint[]) AND state = ${LANE.empty}`,
+    kept,
+    nowUs,
   )
   const bases = gone.flatMap(([, base]) => base ?? [])
   const [spread] =

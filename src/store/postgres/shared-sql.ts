@@ -103,7 +103,7 @@ function inState(state: number, columns: string): string {
 
 /** The lanes that need this bucket alone. A lane is named by its queue and its limits, and a view by its lane and worker. */
 async function lanesOf(db: Statements, { id, limit, key, worker }: StoredBucket): Promise<number[][]> {
-  const queues = await db.all<[string]>('SELECT name FROM sluice.queues')
+  const queues = await db.all<[string]>('SELECT unnest(sluice.queues_of($1))', id)
   const lanes = queues.map(([queue]) => laneKey(queue, [{ limit, key }], null))
   const keys = worker === FLEET ? lanes : lanes.map((lane) => viewKey(lane, worker))
   const plain = await db.all<number[]>(PLAIN_LANES, keys, LANES_AT_MOST)

@@ -60,7 +60,7 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const ids = JSON.parse(stored.buckets ?? '[]') as number[]
   const found = yield* loadBuckets(access, limits, instant, 'b.id = ANY ($1::bigint[])', ids)
   const buckets = ids.flatMap((bucket) => found.find((each) => each.id === bucket) ?? [])
-  const uses = usesOfJob(needs, buckets, weights)
+  const uses = usesOfJob(needs, buckets, weights) ?? buckets.map(({ limit, key }) => ({ limit, key, weight: 1 }))
   const staff = yield* staffOf(access, job.queue, job.task, nowUs)
   const own = { job, uses, uniqueKey, fairKey: needs[1], share: share ?? 1, sinceUs }
   const idle = { ...own, ...NO_WAIT, exact: false, ...staff }

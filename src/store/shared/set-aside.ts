@@ -14,8 +14,13 @@ import type { Failure } from '../contract/remote-jobs.ts'
 
 /** Whether a text is a list of whole numbers, as those of buckets. */
 export function areNumbers(text: string): boolean {
+  return numbersIn(text) !== null
+}
+
+/** The whole numbers in a list of them; null: the text is not such a list. */
+export function numbersIn(text: string): number[] | null {
   const values = parsed(text)
-  return Array.isArray(values) && values.every((each) => Number.isSafeInteger(each))
+  return Array.isArray(values) && values.every((each) => Number.isSafeInteger(each)) ? (values as number[]) : null
 }
 
 /** Whether a text is an object: the form of a pending job, the bounds of a queue or the pace of ageing. */

@@ -3,7 +3,7 @@ import type { BucketUse } from '../contract/store.ts'
 import { column, columns, texts } from './columns.ts'
 import { details } from './job-details.ts'
 import type { Reading } from './reading.ts'
-import { bucketsIn, weightsOf } from './set-aside.ts'
+import { areUses, bucketsIn, numbersIn, weightsOf } from './set-aside.ts'
 import { type Access, all, isUuid } from './sql.ts'
 
 const TERMS = columns({
@@ -19,8 +19,8 @@ const BUCKETS = 'SELECT id, limit_name, key FROM sluice.buckets WHERE id = ANY (
 type BucketRow = [id: number, limit: string, key: string]
 
 /**
- * Jobs with their details and their terms, in the order of the ids; null: the job does not exist. The work grows with
- * the number of jobs alone: no place in a wait list is counted.
+ * Jobs with their details and their terms, in the order of the ids; null: the job does not exist, or its limits are
+ * unreadable. The work grows with the number of jobs alone: no place in a wait list is counted.
  */
 export function* storedJobs(access: Access, ids: readonly string[]): Reading<(StoredJob | null)[]> {
   const { db, laneKey, limitName } = access
@@ -30,14 +30,15 @@ export function* storedJobs(access: Access, ids: readonly string[]): Reading<(St
   const from = `FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.${laneKey} = j.lane WHERE j.id = ANY ($1::uuid[])`
   const rows = yield* all(db, `SELECT ${TERMS.of('j')}, ${selectNeeds(access)} ${from}`, known)
   const terms = rows.map((row) => ({ ...TERMS.read(row), needs: needsIn(row) }))
-  const inLanes = terms.map(({ buckets }) => JSON.parse(buckets ?? '[]') as number[])
-  const buckets = yield* all<BucketRow>(db, BUCKETS, [...new Set(inLanes.flat())])
+  const inLanes = terms.map(({ buckets }) => numbersIn(buckets ?? '[]'))
+  const buckets = yield* all<BucketRow>(db, BUCKETS, [...new Set(inLanes.flatMap((ids) => ids ?? []))])
   const byId = new Map(buckets.map(([id, limit, key]) => [id, { limit: limitName(limit), key }]))
   const byJob = new Map(
-    terms.map(({ id, weights, uniqueKey, share, needs, unresolved }, at) => {
-      const ofLane = (inLanes[at] ?? []).flatMap((bucket) => byId.get(bucket) ?? [])
+    terms.flatMap(({ id, weights, uniqueKey, share, needs, unresolved }, at) => {
+      const ofLane = inLanes[at]?.map((bucket) => byId.get(bucket) ?? null) ?? [null]
       const uses = usesOfJob(needs, ofLane, weights)
-      return [id, { uses, uniqueKey, fairKey: needs[1], share: share ?? 1, isUnresolved: Boolean(unresolved) }]
+      if (uses === null) return []
+      return [[id, { uses, uniqueKey, fairKey: needs[1], share: share ?? 1, isUnresolved: Boolean(unresolved) }]]
     }),
   )
   return found.map((job) => {
@@ -62,13 +63,20 @@ export function needsIn(row: readonly unknown[]): OwnNeeds {
   return row.slice(-2) as [string | null, string | null]
 }
 
-/** The uses of a job, from its own needs or else from the buckets of its lane, with its stored weights. */
+/**
+ * The uses of a job, from its own needs or else from the buckets of its lane, with its stored weights. Null: they are
+ * unreadable.
+ * @param ofLane null stands for an unknown bucket
+ */
 export function usesOfJob(
   [uses]: OwnNeeds,
-  ofLane: readonly { readonly limit: string; readonly key: string }[],
+  ofLane: readonly ({ readonly limit: string; readonly key: string } | null)[],
   weights: string | null,
-): BucketUse[] {
-  const units = weights === null ? null : weightsOf(weights)
-  const named = uses === null ? ofLane : bucketsIn(uses)
-  return named.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
+): BucketUse[] | null {
+  const units = weights === null ? [] : weightsOf(weights)
+  const isReadable = uses !== null && areUses(uses)
+  const named = isReadable ? bucketsIn(uses) : ofLane.flatMap((bucket) => bucket ?? [])
+  const isLost = !isReadable && (named.length < ofLane.length || (uses !== null && named.length === 0))
+  if (units === null || isLost) return null
+  return named.map(({ limit, key }, i) => ({ limit, key, weight: units[i] ?? 1 }))
 }

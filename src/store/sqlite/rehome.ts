@@ -1,5 +1,6 @@
 import { levelOf, stepsOf } from '../../policy/admission/ageing.ts'
 import { columns, numbers, numbersOrNull } from '../shared/columns.ts'
+import { numbersIn } from '../shared/set-aside.ts'
 import type { Rehoming } from '../shared/sql.ts'
 import { STATE } from '../shared/state.ts'
 import { type Context, queueId, queueName } from './context.ts'
@@ -10,6 +11,7 @@ const JOB = columns({ ...numbers('seq', 'state', 'lane', 'queue', 'priority'), .
 const JOBS = `SELECT ${JOB.list} FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`
 const USES =
   'SELECT b.limit_name, b.key FROM lanes l, json_each(l.buckets) e JOIN buckets b ON b.id = e.value WHERE l.id = ? ORDER BY e.key'
+const LANE_SPEC = 'SELECT buckets, fair, share FROM lanes WHERE id = ?'
 
 /** Gives waiting jobs another queue or another priority. Their budgets stay; they keep their `seq`. */
 export function rehome(context: Context, seqs: readonly number[], to: Rehoming, nowUs: number): void {
@@ -40,11 +42,15 @@ export function rehome(context: Context, seqs: readonly number[], to: Rehoming, 
   }
 }
 
-/** The budgets, the fair key and the share of a lane; a negative number is an unlimited lane. */
+/**
+ * The budgets, the fair key and the share of a lane; a negative number is an unlimited lane.
+ * @throws SyntaxError so that the store sets a lane with unreadable budgets aside
+ */
 export function specOf({ db }: Context, lane: number): Omit<LaneSpec, 'queue'> {
-  const row = lane < 0 ? undefined : db.get<[string | null, number]>('SELECT fair, share FROM lanes WHERE id = ?', lane)
-  if (!row) return { uses: [] }
+  if (lane < 0) return { uses: [] }
+  const [buckets = '', fairKey = null, share = 1] = db.get<[string, string | null, number]>(LANE_SPEC, lane) ?? []
   const uses = db.all<[string, string]>(USES, lane).map(([limit, key]) => ({ limit, key }))
-  const [fairKey, share] = row
+  // Without its budgets a job would start beyond them.
+  if (numbersIn(buckets)?.length !== uses.length) throw new SyntaxError(`The limits of the lane ${lane} cannot be read`)
   return { uses, share, ...(fairKey !== null && { fairKey }) }
 }

@@ -15,6 +15,7 @@ import { flows } from './flows.ts'
 import type { StoreBackend } from './backend.ts'
 import { guarantees } from './guarantees.ts'
 import { jobs } from './jobs.ts'
+import { keptShares } from './kept-shares.ts'
 import { knownTasks } from './known-tasks.ts'
 import { limits } from './limits.ts'
 import { manyDue } from './many-due.ts'
@@ -43,6 +44,7 @@ export function storeConformance(backend: StoreBackend): void {
     describe('starts granted ahead', () => ahead(backend))
     describe('budgets elsewhere', () => elsewhere(backend))
     describe('fairness', () => fairness(backend))
+    describe('shares that are kept', () => keptShares(backend))
     describe('closed budgets', () => closedBudgets(backend))
     describe('drop beside another limit', () => dropElsewhere(backend))
     describe('deputies', () => deputies(backend))

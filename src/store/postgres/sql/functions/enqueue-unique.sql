@@ -98,9 +98,12 @@ BEGIN
               ELSE j.due
             END
           WHERE j.seq = held.seq;
-          IF held.state = {{job.available}} AND job.uses IS NOT NULL THEN
+          IF job.uses IS NOT NULL THEN
             INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look)
-            VALUES (job.queue, job.lane, job.uses, job.fair, job.share, true);
+            VALUES (
+              job.queue, job.lane, job.uses, job.fair, job.share,
+              held.state = {{job.available}}
+            );
           END IF;
           kind := 'updated';
           id := held.id;

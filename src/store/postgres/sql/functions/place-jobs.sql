@@ -87,9 +87,9 @@ BEGIN
   ), announced AS (
     INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look, level, first)
     SELECT m.queue, m.lane, min(m.uses), min(m.fair), (max(ARRAY[m.seq, m.share]))[2],
-      bool_or(m.due IS NOT NULL), (max(ARRAY[m.priority, -m.seq]))[1],
-      -(max(ARRAY[m.priority, -m.seq]))[2]
-    FROM moved m WHERE m.uses IS NOT NULL AND m.state = {{job.available}}
+      bool_or(m.due IS NOT NULL AND m.state = {{job.available}}),
+      (max(ARRAY[m.priority, -m.seq]))[1], -(max(ARRAY[m.priority, -m.seq]))[2]
+    FROM moved m WHERE m.uses IS NOT NULL
     GROUP BY m.queue, m.lane
   )
   SELECT m.old, m.state::int, m.flow,

@@ -54,6 +54,39 @@ BEGIN
   RETURN sluice.stripe_name(p_queue, sluice.stripe_of(p_key, v_stripes), v_stripes);
 END $f$;
 
+-- The queues in which lanes wait for a bucket, are open or are parked, and those on record: a queue
+-- is recorded after its first job is stored, and not at all where SQL alone has named it. It probes
+-- an index once for each queue; behind a queue's name stand those of its stripes and workers.
+CREATE OR REPLACE FUNCTION sluice.queues_of(
+  p_bucket bigint
+) RETURNS text[] LANGUAGE plpgsql STABLE {{by_index}} AS $f$
+DECLARE v_queue text := ''; v_found text[] := '{}';
+BEGIN
+  LOOP
+    SELECT min(f.queue) INTO v_queue
+    FROM (
+      (
+        SELECT l.queue FROM sluice.lanes l
+        WHERE l.state = {{lane.waiting}} AND l.bucket = p_bucket AND l.queue > v_queue
+        ORDER BY l.queue LIMIT 1
+      )
+      UNION ALL (
+        SELECT l.queue FROM sluice.lanes l
+        WHERE l.state = {{lane.open}} AND l.queue > v_queue ORDER BY l.queue LIMIT 1
+      )
+      UNION ALL (
+        SELECT l.queue FROM sluice.lanes l
+        WHERE l.state = {{lane.parked}} AND l.queue > v_queue ORDER BY l.queue LIMIT 1
+      )
+    ) f;
+    EXIT WHEN v_queue IS NULL;
+    v_queue := sluice.shared_queue(v_queue);
+    v_found := v_found || v_queue;
+    v_queue := v_queue || E'\x03';
+  END LOOP;
+  RETURN ARRAY(SELECT q FROM unnest(v_found) q UNION SELECT q.name FROM sluice.queues q);
+END $f$;
+
 -- Spreads the lanes of a queue over so many stripes. Running claims of the queue end first. A claim
 -- that waits for a lock of a former stripe finds that out, and starts again.
 CREATE OR REPLACE FUNCTION sluice.set_stripes(

@@ -71,16 +71,17 @@ BEGIN
   WHERE id = ANY (v_buckets) AND worker <> 0 AND lanes = 0;
 END $f$;
 
--- Forgets spread lanes without views and waiting jobs. Returns their buckets, each of which loses a
--- lane.
+-- Forgets spread lanes without views, waiting jobs and a share to keep. Returns their buckets, each
+-- of which loses a lane.
 CREATE OR REPLACE FUNCTION sluice.forget_spread(
   p_keys text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $f$
-DECLARE v_buckets bigint[];
+DECLARE v_buckets bigint[]; v_kept bigint[];
 BEGIN
+  v_kept := sluice.kept_lanes(ARRAY(SELECT id FROM sluice.lanes WHERE key = ANY (p_keys)));
   WITH gone AS (
     DELETE FROM sluice.lanes l
-    WHERE l.key = ANY (p_keys) AND l.state = {{lane.spread}}
+    WHERE l.key = ANY (p_keys) AND l.state = {{lane.spread}} AND l.id <> ALL (v_kept)
       AND NOT EXISTS (SELECT 1 FROM sluice.lanes v WHERE v.base = l.key)
     AND NOT EXISTS (
       SELECT 1 FROM sluice.jobs j WHERE j.lane = l.key AND j.state = {{job.available}}
