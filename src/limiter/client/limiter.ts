@@ -3,11 +3,11 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { checkPriority } from '../../base/priority.ts'
 import { systemRandom } from '../../base/random.ts'
-import { isName, LONGEST_NAME } from '../../base/text.ts'
+import { isName } from '../../base/text.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isRateLimited } from '../../jobs/is-rate-limited.ts'
 import type { Limit } from '../../policy/limits/define.ts'
-import { MAX_UNITS } from '../../policy/limits/normalise.ts'
+import { checkCharge } from '../../policy/limits/limit.ts'
 import { changeIn, type PolicyChange } from '../../policy/limits/override.ts'
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import type { BackendLoader, BucketName, BucketUse, Granted, LimitBackend } from '../contract/limiter.ts'
@@ -20,10 +20,11 @@ import { type FetchOptions, limitedFetch } from './fetch.ts'
 import { Lines } from './lines.ts'
 import { Listeners } from './listeners.ts'
 import type { CheckedOptions } from './options.ts'
-import { GrantedStart, type Permit, permitOf, type StartOwner } from './permit.ts'
+import { GrantedStart, type Permit, type StartOwner, unusedOf } from './permit.ts'
 import { Permits } from './permits.ts'
 import { Returns } from './returns.ts'
 import { LimiterLimits, type Use } from './uses.ts'
+import { unknown } from './waiter.ts'
 
 const WAITING: AcquireOptions = {}
 
@@ -143,10 +144,12 @@ export class Limiter {
     checkOptions(options, ['wait', 'priority', 'signal', 'permit'], 'limiter.run')
     if (typeof work !== 'function')
       throw new SluiceError('option.invalid', `The work of limiter.run is invalid: ${show(work)}. Expected a function.`)
-    const start = permitOf(options.permit) ?? (await this.#acquire(uses, options))
+    const { permit, signal } = options
+    const given = unusedOf(permit)
+    if (permit !== undefined && !given) throw (await import('./controls.ts')).notUnused(permit)
+    const start = given ?? (await this.#acquire(uses, options))
     start.use()
     this.#feedback.begin(start)
-    const { signal } = options
     try {
       return await work({
         signal: signal ? AbortSignal.any([signal, start.signal]) : start.signal,
@@ -188,11 +191,7 @@ export class Limiter {
   ): Promise<Reservation> {
     checkOptions(options, ['atMost', 'priority', 'id'], 'limiter.reserve')
     const { id, priority = 0 } = options
-    if (id !== undefined && !isName(id))
-      throw new SluiceError(
-        'option.invalid',
-        `id of limiter.reserve is invalid: ${show(id)}. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,
-      )
+    if (id !== undefined) (await import('./controls.ts')).checkReserved(id)
     const buckets = this.#limits.resolve(uses, 'limiter.reserve')
     const atMostUs = durationUs(options.atMost, 'atMost of limiter.reserve')
     const permit = id ?? `${this.#prefix}r${++this.#starts}`
@@ -203,8 +202,7 @@ export class Limiter {
       // Another process may confirm a named one.
       ({ kind }) => kind === 'booked' && id === undefined && this.cancel(permit).catch(() => undefined),
     )
-    if (answer.kind === 'unknown')
-      throw new SluiceError('limit.unknown', `The backend does not know the limit ${answer.limit}.`)
+    if (answer.kind === 'unknown') throw unknown(answer.limit)
     if (answer.kind === 'booked') {
       if (id === undefined) this.#reserved.set(answer.id, buckets)
       return { id: answer.id, startAfterMs: answer.startAfterUs / 1000 }
@@ -244,9 +242,7 @@ export class Limiter {
    * @param permit the start; units that return need it
    */
   async charge(use: Use, units: number, permit?: Permit): Promise<void> {
-    if (permit === undefined && units < 0)
-      throw new SluiceError('option.invalid', 'limiter.charge needs the permit of the start whose units return.')
-    await this.#charge(use, units, permit instanceof GrantedStart ? permit : null)
+    await this.#charge(use, units, permit)
   }
 
   /** Closes a bucket for so long. */
@@ -281,7 +277,6 @@ export class Limiter {
   async inspect(use: Use): Promise<LimiterBucket> {
     const bucket = this.#limits.one(use, 'limiter.inspect')
     const report = await this.#call((backend) => backend.inspect(bucket))
-    if (!report) throw new SluiceError('limit.unknown', `The backend does not know the limit ${bucket.limit}.`)
     const { grantedBlindly } = this.#access
     const { bucketView } = await import('./controls.ts')
     return bucketView(bucket, report, this.#options.clock, { waiting: this.waiting, grantedBlindly })
@@ -338,17 +333,12 @@ export class Limiter {
     return this.#access.call(work, late)
   }
 
-  async #charge(use: Use, units: number, start: GrantedStart | null): Promise<void> {
+  async #charge(use: Use, units: number, permit: Permit | undefined): Promise<void> {
     const bucket = this.#limits.one(use, 'charge')
-    const rule = this.#limits.policy(bucket.limit)?.rule
-    if (!Number.isSafeInteger(units) || Math.abs(units) > MAX_UNITS)
-      throw new SluiceError(
-        'limit.weight.invalid',
-        `The units of a charge are invalid: ${show(units)}. Expected a whole number of at most ${MAX_UNITS}.`,
-      )
-    if (!rule || rule.kind === 'spacing')
-      throw new SluiceError('option.invalid', `The limit ${bucket.limit} counts starts, not units: it takes no charge.`)
     if (this.#closing) throw closed()
+    ;(await import('./controls.ts')).checkCharged(units, permit)
+    checkCharge(bucket.limit, this.#limits.policy(bucket.limit) ?? NO_POLICY)
+    const start = permit instanceof GrantedStart ? permit : null
     const due = start ? start.corrected(bucket, units) : units
     if (due === 0) return
     await this.#access.charge(bucket, due, start?.atUs ?? 0)

@@ -1,3 +1,4 @@
+import { SluiceError } from '../../base/errors.ts'
 import type { BucketUse, Granted } from '../contract/limiter.ts'
 
 /** A call that waits for its units. */
@@ -62,4 +63,17 @@ export function isCovered(
 ): boolean {
   if (newcomer.priority > denied.priority) return false
   return newcomer.uses.every((use, i) => use.weight >= (denied.uses[i]?.weight ?? Infinity))
+}
+
+/** The refusal of a call where as many wait already as may. */
+export function full(waiting: number): SluiceError {
+  return new SluiceError(
+    'limiter.full',
+    `${waiting} calls wait for this limiter already. Slow the callers down, or raise maxWaiting.`,
+  )
+}
+
+/** The failure of a call whose backend does not know a limit. */
+export function unknown(limit: string): SluiceError {
+  return new SluiceError('limit.unknown', `The backend does not know the limit ${limit}.`)
 }
