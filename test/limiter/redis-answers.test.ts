@@ -36,8 +36,8 @@ describe.skipIf(client === null)('a Redis that answers in another shape', () => 
   function limiterOn(backend: LimiterOptions['backend'], more: Partial<LimiterOptions> = {}) {
     const limiter = createLimiter({ backend, limits: [api], ...more })
     limiters.push(limiter)
-    const told: unknown[] = []
-    limiter.on('rate_limit.backend_down', ({ error }) => told.push((error as Error).cause))
+    const told: string[] = []
+    limiter.on('rate_limit.backend_down', ({ error }) => told.push(String(((error as Error).cause as Error).message)))
     return { limiter, told }
   }
 
@@ -74,8 +74,7 @@ describe.skipIf(client === null)('a Redis that answers in another shape', () => 
     await open.limiter.acquire([api], { wait: false })
     isBroken = false
     expect(await open.limiter.inspect(api)).toMatchObject({ grantedBlindly: 1, available: 5 })
-    for (const each of [told, open.told])
-      expect(each).toMatchObject([{ message: expect.stringMatching(/^Redis answer/) }])
+    for (const each of [told, open.told]) expect(each).toEqual([expect.stringMatching(/^Redis answer/)])
   })
 
   it.each([
@@ -137,7 +136,7 @@ describe.skipIf(client === null)('a Redis that answers in another shape', () => 
     const texts = new Redis(REDIS ?? '', { stringNumbers: true })
     const { limiter, told } = limiterOn(redisBackend(texts, { namespace: name }))
     await expect(limiter.acquire([api], { wait: false })).rejects.toMatchObject({ code: 'limit.rejected' })
-    expect(told).toMatchObject([{ message: expect.stringMatching(/numbers as texts/) }])
+    expect(told).toEqual([expect.stringMatching(/numbers as texts/)])
     texts.disconnect()
   })
 })
