@@ -37,7 +37,7 @@ describe.skipIf(client === null)('a Redis that answers in another shape', () => 
     const limiter = createLimiter({ backend, limits: [api], ...more })
     limiters.push(limiter)
     const told: string[] = []
-    limiter.on('rate_limit.backend_down', ({ error }) => told.push(String(((error as Error).cause as Error).message)))
+    limiter.on('rate_limit.backend_down', ({ error }) => told.push(((error as Error).cause as Error).message))
     return { limiter, told }
   }
 

@@ -3,7 +3,6 @@ import type { Clock } from '../../base/clock.ts'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
-import { isName, LONGEST_NAME } from '../../base/text.ts'
 import { checkRemark, keyOf, lengthUsOf, nameOf, type Remark } from '../../policy/limits/change-terms.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
@@ -92,15 +91,6 @@ export function checkCharged(units: number, permit: unknown): void {
     throw new SluiceError(
       'limit.weight.invalid',
       `The units of a charge are invalid: ${show(units)}. Expected a whole number of at most ${MAX_UNITS}.`,
-    )
-}
-
-/** Checks the name of a reservation. @throws {SluiceError} `option.invalid` */
-export function checkReserved(id: unknown): void {
-  if (!isName(id))
-    throw new SluiceError(
-      'option.invalid',
-      `id of limiter.reserve is invalid: ${show(id)}. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,
     )
 }
 

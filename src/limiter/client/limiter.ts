@@ -1,10 +1,9 @@
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, checkText, show } from '../../base/options.ts'
+import { checkOptions, show } from '../../base/options.ts'
 import { checkPriority } from '../../base/priority.ts'
+import { Once } from '../../base/promises.ts'
 import { systemRandom } from '../../base/random.ts'
-import { isName } from '../../base/text.ts'
-import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isRateLimited } from '../../jobs/is-rate-limited.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import { checkCharge } from '../../policy/limits/limit.ts'
@@ -22,9 +21,9 @@ import { Listeners } from './listeners.ts'
 import type { CheckedOptions } from './options.ts'
 import { GrantedStart, type Permit, type StartOwner, unusedOf } from './permit.ts'
 import { Permits } from './permits.ts'
+import type { ReservationParts, ReserveOptions } from './reservations.ts'
 import { Returns } from './returns.ts'
 import { LimiterLimits, type Use } from './uses.ts'
-import { unknown } from './waiter.ts'
 
 const WAITING: AcquireOptions = {}
 
@@ -39,7 +38,11 @@ export class Limiter {
   readonly #returns: Returns
   readonly #feedback: Feedback
   readonly #events = new Listeners()
-  readonly #reserved = new Map<string, readonly BucketUse[]>()
+  // Their code is loaded with the first one, so that a limiter without them stays small.
+  readonly #reservations = new Once(async () => {
+    const { Reservations } = await import('./reservations.ts')
+    return new Reservations(this.#reservationParts())
+  })
   readonly #prefix: string = `${nonce()}${nonce()}.`
   #starts = 0
   #closing: Promise<void> | null = null
@@ -185,31 +188,8 @@ export class Limiter {
    * new name
    * @throws {RateLimitRejected} the next start is later
    */
-  async reserve(
-    uses: readonly Use[],
-    options: { atMost: Duration; priority?: number; id?: string },
-  ): Promise<Reservation> {
-    checkOptions(options, ['atMost', 'priority', 'id'], 'limiter.reserve')
-    const { id, priority = 0 } = options
-    if (id !== undefined) (await import('./controls.ts')).checkReserved(id)
-    const buckets = this.#limits.resolve(uses, 'limiter.reserve')
-    const atMostUs = durationUs(options.atMost, 'atMost of limiter.reserve')
-    const permit = id ?? `${this.#prefix}r${++this.#starts}`
-    const { leaseUs, clock } = this.#options
-    const request = { uses: buckets, priority: checkPriority(priority, 'limiter.reserve'), line: 0, permit, leaseUs }
-    const answer = await this.#call(
-      (backend) => backend.reserve(request, atMostUs),
-      // Another process may confirm a named one.
-      ({ kind }) => kind === 'booked' && id === undefined && this.cancel(permit).catch(() => undefined),
-    )
-    if (answer.kind === 'unknown') throw unknown(answer.limit)
-    if (answer.kind === 'booked') {
-      if (id === undefined) this.#reserved.set(answer.id, buckets)
-      return { id: answer.id, startAfterMs: answer.startAfterUs / 1000 }
-    }
-    const { by, retryAfterUs } = answer
-    const expected = retryAfterUs === null ? null : new Date(clock.now() + retryAfterUs / 1000)
-    throw new RateLimitRejected(by.limit, by.key, expected, this.#limits.policy(by.limit))
+  async reserve(uses: readonly Use[], options: ReserveOptions): Promise<Reservation> {
+    return (await this.#reservations.done()).reserve(uses, options)
   }
 
   /**
@@ -217,24 +197,12 @@ export class Limiter {
    * @param uses of the reservation; a process that reserved without an id need not name them
    */
   async confirm(id: string, uses?: readonly Use[]): Promise<Confirmed> {
-    // No backend can hold such an id.
-    if (!isName(checkText(id, 'The id of limiter.confirm'))) return { kind: 'gone' }
-    const named = uses && this.#limits.resolve(uses, 'limiter.confirm')
-    const buckets = named ?? this.#reserved.get(id) ?? []
-    const answer = await this.#call(
-      (backend) => backend.confirm(id),
-      (late) => late.kind === 'granted' && this.#giveBack(buckets, late),
-    )
-    if (answer.kind === 'wait') return { kind: 'wait', startAfterMs: answer.startAfterUs / 1000 }
-    this.#reserved.delete(id)
-    return answer.kind === 'gone' ? answer : { kind: 'go', permit: this.#started(buckets, answer) }
+    return (await this.#reservations.done()).confirm(id, uses)
   }
 
   /** Gives a reservation back, as far as no later start counts on it. False: it is gone. */
   async cancel(id: string): Promise<boolean> {
-    if (!isName(checkText(id, 'The id of limiter.cancel'))) return false
-    this.#reserved.delete(id)
-    return this.#call((backend) => backend.cancel(id))
+    return (await this.#reservations.done()).cancel(id)
   }
 
   /**
@@ -326,6 +294,18 @@ export class Limiter {
 
   #started(uses: readonly BucketUse[], granted: Granted): GrantedStart {
     return new GrantedStart(uses, granted, ++this.#starts, this.#owner)
+  }
+
+  #reservationParts(): ReservationParts {
+    return {
+      limits: this.#limits,
+      clock: this.#options.clock,
+      leaseUs: this.#options.leaseUs,
+      newId: () => `${this.#prefix}r${++this.#starts}`,
+      call: (work, late) => this.#call(work, late),
+      started: (uses, granted) => this.#started(uses, granted),
+      giveBack: (uses, granted) => this.#giveBack(uses, granted),
+    }
   }
 
   #call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown): Promise<T> {

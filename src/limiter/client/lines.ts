@@ -58,6 +58,7 @@ export class Lines implements Waits {
   #sweep: Iterator<Line> | null = null
   #waiting = 0
   #permits = 0
+  #calls = 0
   #ended: SluiceError | null = null
   readonly #left = (): void => void this.#waiting--
 
@@ -96,7 +97,7 @@ export class Lines implements Waits {
         throw this.#rejected(closure, nowUs)
       if (this.#waiting >= this.#options.maxWaiting) throw full(this.#waiting)
       this.#waiting++
-      const waiter = new Waiter(uses, priority, untilUs, { resolve, reject, ended: this.#left })
+      const waiter = new Waiter(++this.#calls, uses, priority, untilUs, { resolve, reject, ended: this.#left })
       if (signal)
         waiter.follow(signal, () => {
           const held = this.#sharing?.held.leave(waiter)
@@ -304,10 +305,10 @@ export class Lines implements Waits {
     const detach = this.#options.clock.attach?.({ pending: () => true, running: () => 0 })
     const { Sharing: Made } = await import('./sharing.ts')
     detach?.()
-    const again = (waiter: Waiter): void => {
+    const again = (waiter: Waiter, late: Granted): void => {
       const line = this.#lineOf(waiter.uses, this.#options.clock.monotonicUs())
-      line.waiters.unshift(waiter)
-      this.#wake(line)
+      line.join(waiter)
+      this.#return(line, waiter, late)
     }
     return new Made({ ...this.#options, again })
   }

@@ -3,6 +3,8 @@ import type { BucketUse, Granted } from '../contract/limiter.ts'
 
 /** A call that waits for its units. */
 export class Waiter {
+  /** The order of the calls of this limiter. */
+  readonly seq: number
   readonly uses: readonly BucketUse[]
   readonly priority: number
   /** On this process's steady clock; Infinity: it waits without bound; -Infinity: it wants an answer at once. */
@@ -14,7 +16,8 @@ export class Waiter {
   readonly #answer: CallerOf<Granted>
   #abort: (() => void) | null = null
 
-  constructor(uses: readonly BucketUse[], priority: number, untilUs: number, answer: CallerOf<Granted>) {
+  constructor(seq: number, uses: readonly BucketUse[], priority: number, untilUs: number, answer: CallerOf<Granted>) {
+    this.seq = seq
     this.uses = uses
     this.priority = priority
     this.untilUs = untilUs
