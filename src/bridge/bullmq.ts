@@ -6,7 +6,7 @@ import { checkMethods, checkOptions, show } from '../base/options.ts'
 import { isName } from '../base/text.ts'
 import { RateLimitRejected } from '../jobs/handler-errors.ts'
 import { isRateLimited } from '../jobs/is-rate-limited.ts'
-import { RateLimited } from '../jobs/rate-limited.ts'
+import { penaltyUs, RateLimited } from '../jobs/rate-limited.ts'
 import type { Confirmed, RunContext } from '../limiter/client/calls.ts'
 import type { Limiter } from '../limiter/client/limiter.ts'
 import type { Permit } from '../limiter/client/permit.ts'
@@ -77,7 +77,7 @@ export function withBudgets<J extends BudgetedJob, R>(
   processor: BudgetedProcessor<J, R>,
 ): (job: J, token?: string, signal?: AbortSignal) => Promise<R> {
   checkOptions(options, ['uses', 'priority', 'atMost', 'clock'], 'withBudgets')
-  checkMethods(limiter, ['acquire', 'reserve', 'confirm', 'run'], 'The limiter of withBudgets')
+  checkMethods(limiter, ['acquire', 'reserve', 'confirm', 'cancel', 'run', 'on'], 'The limiter of withBudgets')
   const { uses, priority = () => 0, atMost = AT_MOST, clock = systemClock } = options
   for (const [name, value] of Object.entries({ uses, priority, processor }))
     if (typeof value !== 'function')
@@ -97,7 +97,7 @@ export function withBudgets<J extends BudgetedJob, R>(
       })
     } catch (error) {
       if (!isRateLimited(error)) throw error
-      const { ms } = await starts.book(terms)
+      const { ms } = await starts.book(terms, againAfterMs(error, clock))
       return delay(job, token, clock.now() + ms)
     }
   }
@@ -121,16 +121,26 @@ class Starts {
   readonly #limiter: Limiter
   readonly #atMost: Duration
   readonly #clock: Clock
+  /** The limiter cannot reach its backend. */
+  #isDown = false
 
   constructor(limiter: Limiter, atMost: Duration, clock: Clock) {
     this.#limiter = limiter
     this.#atMost = atMost
     this.#clock = clock
+    limiter.on('rate_limit.backend_down', () => (this.#isDown = true))
+    limiter.on('rate_limit.backend_up', () => (this.#isDown = false))
   }
 
   /** @param isNew nothing is booked for the job */
   async next(terms: Terms, isNew: boolean): Promise<Start> {
     try {
+      // No job holds its worker up with calls to a backend that is away. `acquire` notices that it is back.
+      if (this.#isDown) {
+        const start = await this.#instead(terms)
+        if (start) return start
+        if (this.#isDown) return { kind: 'wait', ms: AGAIN_MS }
+      }
       const known = isNew ? null : await this.#confirmed(terms)
       if (known) return known
       // A remembered denial costs no call, and an open budget one.
@@ -139,26 +149,35 @@ class Starts {
       const booked = await this.book(terms)
       return (booked.ms > NEAR_MS ? null : await this.#confirmed(terms)) ?? booked
     } catch (error) {
-      return { kind: 'wait', ms: this.#pauseMs(error) }
+      const wait = { kind: 'wait', ms: this.#pauseMs(error, AGAIN_MS) } as const
+      return mayPass(error) ? ((await this.#instead(terms).catch(() => null)) ?? wait) : wait
     }
   }
 
-  /** Books the next start. */
-  async book({ uses, priority, id }: Terms): Promise<Wait> {
+  /** Books the next start. @param againMs the time after which a job asks again that cannot be booked */
+  async book({ uses, priority, id }: Terms, againMs: number = AGAIN_MS): Promise<Wait> {
+    if (this.#isDown) return { kind: 'wait', ms: againMs }
     try {
       const { startAfterMs } = await this.#limiter.reserve(uses, { atMost: this.#atMost, priority, id })
       return { kind: 'wait', ms: startAfterMs }
     } catch (error) {
-      return { kind: 'wait', ms: this.#pauseMs(error) }
+      return { kind: 'wait', ms: this.#pauseMs(error, againMs) }
     }
   }
 
-  /** The time after which a job asks again that cannot be booked. */
-  #pauseMs(error: unknown): number {
+  #pauseMs(error: unknown, againMs: number): number {
     if (error instanceof RateLimitRejected)
       return error.expectedStart ? error.expectedStart.getTime() - this.#clock.now() : AGAIN_MS
-    if (mayPass(error)) return AGAIN_MS
+    if (mayPass(error)) return againMs
     throw error
+  }
+
+  /** A start in place of one that may be booked: where `failMode` is open, it goes on without the backend. */
+  async #instead(terms: Terms): Promise<Start | null> {
+    const permit = await this.#taken(terms)
+    if (!permit) return null
+    if (!this.#isDown) this.#limiter.cancel(terms.id).catch(() => undefined)
+    return { kind: 'go', permit }
   }
 
   async #taken({ uses, priority }: Terms): Promise<Permit | null> {
@@ -189,6 +208,12 @@ async function delay(job: BudgetedJob, token: string | undefined, atMs: number):
   // BullMQ counts in whole milliseconds: one that began too early would be moved again.
   await job.moveToDelayed(Math.ceil(atMs), token)
   throw new DelayedError()
+}
+
+/** When a refused job asks again whose bucket cannot be closed. */
+function againAfterMs(refusal: RateLimited, clock: Clock): number {
+  const us = penaltyUs(refusal, { nowMs: clock.now(), intervalUs: 0, periodUs: 0 })
+  return Math.max(AGAIN_MS, us / 1000)
 }
 
 /** BullMQ's own refusal names no time: it closes the bucket for one period. */

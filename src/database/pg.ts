@@ -1,4 +1,5 @@
-/** The parts of the package `pg` that Sluice uses. It loads only when a store needs it. */
+/** The parts of the package `pg` that Sluice uses, and what it prepares. It loads only when a store needs it. */
+import { createHash } from 'node:crypto'
 import { packageError } from '../base/optional-package.ts'
 
 /** The used parts of a `pg` connection, or of a compatible object. */
@@ -94,4 +95,44 @@ export async function loadPg(): Promise<PgModule> {
     throw packageError(cause, 'A postgres:// store', 'pg')
   })
   return (module as unknown as { readonly default: PgModule }).default
+}
+
+/** The server has no statement of this name, or another one; or an upgrade has changed the columns of its answer. */
+export const NOT_AS_PREPARED: ReadonlySet<string> = new Set(['26000', '42P05', '0A000'])
+/** A connection that loses its statements so often within this time has no process of its own at the server. */
+const LOSSES = 3
+const WITHIN_US = 60_000_000
+
+/** The names of prepared statements. */
+export class PreparedNames {
+  /** By the texts of the statements. */
+  readonly #names = new Map<string, string>()
+  /** How often a connection has lost its statements, and when it last did. */
+  readonly #lost = new WeakMap<PgClient, { readonly times: number; readonly lastUs: readonly number[] }>()
+
+  /** The name of a call on a connection. */
+  of(client: PgClient, sql: string, text: string): string {
+    let name = this.#names.get(text)
+    if (name === undefined) {
+      const called = Array.from(sql.matchAll(/\bsluice\.(\w+)\(/g), ([, of]) => of).join('_')
+      // Processes may share the connections of a pool that was made elsewhere.
+      const hash = createHash('sha256').update(text).digest('hex')
+      // The server keeps 63 characters of a name, with the number behind it.
+      name = `sluice_${called.slice(0, 32)}_${hash.slice(0, 16)}`
+      this.#names.set(text, name)
+    }
+    const lost = this.#lost.get(client)
+    return lost ? `${name}.${lost.times}` : name
+  }
+
+  /**
+   * The server has lost the statements of a connection: they get new names. True: it does so all the time, since the
+   * connection stands behind a pooler that gives it another process now and then.
+   */
+  lost(client: PgClient, nowUs: number): boolean {
+    const { times, lastUs } = this.#lost.get(client) ?? { times: 0, lastUs: [] }
+    const recent = [...lastUs, nowUs].slice(-LOSSES)
+    this.#lost.set(client, { times: times + 1, lastUs: recent })
+    return recent.length === LOSSES && nowUs - (recent[0] ?? 0) < WITHIN_US
+  }
 }

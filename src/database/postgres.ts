@@ -1,7 +1,17 @@
-import { createHash } from 'node:crypto'
+import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import { codeOf, isLost, shownAddress, wrapError, connectError } from './postgres-error.ts'
-import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgQuery, type PgResult, TYPES } from './pg.ts'
+import {
+  loadPg,
+  NOT_AS_PREPARED,
+  type PgClient,
+  type PgPool,
+  type PgPoolClient,
+  type PgQuery,
+  type PgResult,
+  PreparedNames,
+  TYPES,
+} from './pg.ts'
 import { drop, inTime, Silence, SilentError } from './silence.ts'
 import type { PgValue, Statements } from './statements.ts'
 import { inShortTransaction } from './postgres-transaction.ts'
@@ -23,8 +33,6 @@ export interface PostgresOptions {
 /** Deadlock, serialisation failure. */
 const TRY_AGAIN = new Set(['40P01', '40001'])
 const TRIES = 8
-/** The server has no statement of this name, or another one; or an upgrade has changed the columns of its answer. */
-const NOT_AS_PREPARED = new Set(['26000', '42P05', '0A000'])
 /** The time limit for a new connection of an own pool. `connect_timeout` in the URL overrides it, in s. */
 const CONNECT_WITHIN_MS = 4000
 /** A call waits so long for a connection to come free. */
@@ -45,9 +53,8 @@ interface OpenPool {
 export class PostgresDatabase {
   readonly #options: PostgresOptions
   readonly #texts = new Map<string, string>()
-  /** The names of prepared statements by their texts. */
-  readonly #names = new Map<string, string>()
-  #prepares: boolean
+  /** Null: nothing is prepared. */
+  #prepared: PreparedNames | null
   readonly #sent = new WeakMap<object, string>()
   /** Connections that are in use, and all that an own pool has made. */
   readonly #used = new Set<PgPoolClient>()
@@ -62,7 +69,7 @@ export class PostgresDatabase {
 
   constructor(options: PostgresOptions) {
     this.#options = options
-    this.#prepares = options.prepares === true
+    this.#prepared = options.prepares === true ? new PreparedNames() : null
   }
 
   /** The schema's name, as it is written in SQL. */
@@ -262,24 +269,26 @@ export class PostgresDatabase {
       const call = client.query(query)
       return bounds ? bounds.silence.bound(client, call, bounds.patient) : call
     }
-    const run = async (sql: string, values: PgValue[], prepared = false): Promise<PgResult> => {
+    const run = async (sql: string, values: PgValue[], names?: PreparedNames): Promise<PgResult> => {
       await this.#sendTime(client, ask)
       const text = this.#text(sql)
       const query = { text, values: values as unknown[], rowMode: 'array', types: TYPES } as const
-      return (await ask(prepared ? { ...query, name: this.#name(sql, text) } : query)) as PgResult
+      return (await ask(names ? { ...query, name: names.of(client, sql, text) } : query)) as PgResult
     }
     return {
       call: async <Row extends readonly unknown[]>(sql: string, ...values: PgValue[]) => {
         // A caller's connection may be of any kind.
-        if (!this.#prepares || bounds === null) return (await run(sql, values)).rows as Row[]
-        try {
-          return (await run(sql, values, true)).rows as Row[]
-        } catch (error) {
-          if (!NOT_AS_PREPARED.has(codeOf(error) ?? '')) throw error
-          // It has not begun. The processes at the server change behind a pooler that the options do not name.
-          this.#prepares = false
-          return (await run(sql, values)).rows as Row[]
+        for (let names = bounds && this.#prepared; names; names = this.#prepared) {
+          try {
+            return (await run(sql, values, names)).rows as Row[]
+          } catch (error) {
+            // It has not begun.
+            if (!NOT_AS_PREPARED.has(codeOf(error) ?? '')) throw error
+            const nowUs = this.#options.times?.()?.[0] ?? systemClock.monotonicUs()
+            if (names.lost(client, nowUs)) this.#prepared = null
+          }
         }
+        return (await run(sql, values)).rows as Row[]
       },
       all: async <Row extends readonly unknown[]>(sql: string, ...values: PgValue[]) =>
         (await run(sql, values)).rows as Row[],
@@ -309,18 +318,6 @@ export class PostgresDatabase {
     await ask({
       text: `SELECT set_config('sluice_clock.now_us', '${times[0]}', false), set_config('sluice_clock.wall_us', '${times[1]}', false)`,
     })
-  }
-
-  /** The functions that it calls, and a hash: processes may share the connections of a pool that was made elsewhere. */
-  #name(sql: string, text: string): string {
-    let name = this.#names.get(text)
-    if (name !== undefined) return name
-    const called = Array.from(sql.matchAll(/\bsluice\.(\w+)\(/g), ([, of]) => of).join('_')
-    const hash = createHash('sha256').update(text).digest('hex')
-    // The server keeps 63 characters of a name.
-    name = `sluice_${called.slice(0, 36)}_${hash.slice(0, 16)}`
-    this.#names.set(text, name)
-    return name
   }
 
   #text(sql: string): string {

@@ -1,5 +1,6 @@
 import { mayPass, SluiceError } from '../base/errors.ts'
 import type { BucketName, BucketUse, LimitBackend } from '../limiter/contract/limiter.ts'
+import { checkCharge } from '../policy/limits/limit.ts'
 import { checkUnits } from '../policy/limits/define.ts'
 import type { LimitDefinition, LimitPolicy } from '../policy/limits/limit.ts'
 import { partitionKey, SHARED_KEY } from '../policy/limits/partition-key.ts'
@@ -93,16 +94,34 @@ export class Budgets {
   }
 
   /**
+   * Corrects what a start cost. A tenant returns no units to a budget that others have started by, since they would be
+   * others' units as well. @throws {Refusal} 403 for such units, 404 for a limit that was never defined
+   * @throws {SluiceError} `option.invalid` for a limit that counts no units, and the codes of `bucket`
+   */
+  async charge(tenant: string, named: NamedBucket, units: number, atUs: number): Promise<void> {
+    const { limits } = this.#options
+    const { limit } = named
+    const bucket = this.bucket(tenant, named)
+    const isOfAll = limits.isShared(limit) && !(limits.isKeyed(limit) && bucket.key === tenant)
+    if (units < 0 && tenant !== '' && isOfAll)
+      throw denied(`All tenants share the limit ${limit}. Return its units with a request without a tenant.`)
+    const known = await this.call((backend) => backend.inspect(bucket))
+    checkCharge(limit, known?.policy ?? (await this.define(tenant, bucket.limit)))
+    await this.call((backend) => backend.charge(bucket, units, atUs))
+  }
+
+  /**
    * Defines a limit of the configuration for a tenant that uses it for the first time.
    * @throws {Refusal} 404 for a limit that was never defined
    */
-  async define(tenant: string, stored: string): Promise<void> {
+  async define(tenant: string, stored: string): Promise<LimitPolicy> {
     const { limits, names } = this.#options
     const name = splitName(stored).name
     const definition = limits.definition(tenant, name)
     if (!definition) throw notFound('limit', name)
     await names.admit('limits', tenant, [definition.name])
     await this.call((backend) => backend.define([definition]))
+    return definition.policy
   }
 
   /**

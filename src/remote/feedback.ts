@@ -6,6 +6,7 @@ import { readRateLimitHeaders } from '../jobs/rate-limit-headers.ts'
 import type { BucketUse, Store } from '../store/contract/store.ts'
 import type { JobDetails } from '../store/contract/remote-jobs.ts'
 import type { Events } from '../engine/events/events.ts'
+import { checkCharge } from '../policy/limits/limit.ts'
 import { paceOf } from '../policy/limits/pace.ts'
 
 /** A remote worker's feedback on the budgets of a run, sent with its end. */
@@ -38,9 +39,8 @@ export async function readFeedback(
   const policies = new Map((await store.limits()).map(({ name, policy }) => [name, policy]))
   const corrections = correctionsOf(charges, uses)
   for (const { use } of corrections) {
-    const rule = policies.get(use.limit)?.rule
-    if (rule === null || rule?.kind === 'spacing')
-      throw new SluiceError('option.invalid', `charge is invalid: ${use.limit} counts starts, not units. Omit it.`)
+    const policy = policies.get(use.limit)
+    if (policy) checkCharge(use.limit, policy)
   }
   const worker = job.worker ?? undefined
   const apply = async (): Promise<void> => {

@@ -2,10 +2,12 @@
 import { type Job, Queue, Worker } from 'bullmq'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type BudgetedProcessor, type BudgetOptions, withBudgets } from '../../src/exports/bullmq.ts'
-import { createLimiter, limit, type Limiter, RateLimited } from '../../src/exports/limiter.ts'
+import { createLimiter, limit, type Limiter, type LimiterOptions, RateLimited } from '../../src/exports/limiter.ts'
+import { HAS_REDIS_SERVER, OwnRedis } from '../limiter/own-redis.ts'
 import { clear, connect, namespace, REDIS } from '../limiter/redis-server.ts'
 
 const crm = limit('crm', { rate: 10, per: '1s', burst: 1 })
+const slow = limit('slow', { rate: 1, per: '1s', burst: 1 })
 const wide = limit('wide', { rate: 100, per: '1s' })
 const client = REDIS === null ? null : await connect()
 /** A start is seen a little later than it was decided. */
@@ -22,11 +24,16 @@ describe.skipIf(client === null)('BullMQ with budgets', () => {
     for (const end of ending.splice(0).reverse()) await end()
   })
 
-  function fleet(processor: BudgetedProcessor<Job<Data>, unknown>, options: Options = {}, concurrency = 20) {
+  function fleet(
+    processor: BudgetedProcessor<Job<Data>, unknown>,
+    options: Options = {},
+    concurrency = 20,
+    of: Partial<LimiterOptions> = {},
+  ) {
     const name = namespace()
     const url = new URL(REDIS ?? '')
     const connection = { host: url.hostname, port: Number(url.port) || 6379, maxRetriesPerRequest: null }
-    const limiter = createLimiter({ backend: REDIS ?? '', namespace: name, limits: [crm, wide] })
+    const limiter = createLimiter({ backend: REDIS ?? '', namespace: name, limits: [crm, wide, slow], ...of })
     const queue = new Queue<Data>('calls', { connection, prefix: name })
     const starts: { readonly tenant: string; readonly atMs: number; readonly id: string }[] = []
     const counted: BudgetedProcessor<Job<Data>, unknown> = (job, ...rest) => {
@@ -151,6 +158,51 @@ describe.skipIf(client === null)('BullMQ with budgets', () => {
     const { queue, done } = fleet(async () => 'ok', { atMost: '250ms' })
     await add(queue, 'acme', 6)
     expect((await done(6)).map((job) => job.failedReason)).toEqual(Array.from({ length: 6 }, () => undefined))
+  })
+
+  describe.skipIf(!HAS_REDIS_SERVER)('whose backend goes away', () => {
+    const away = async (processor: BudgetedProcessor<Job<Data>, unknown>, failMode: 'open' | 'closed') => {
+      const redis = await OwnRedis.start()
+      ending.push(() => redis.kill())
+      const uses = ({ data }: Job<Data>) => [slow.key(data.tenant)]
+      return { redis, ...fleet(processor, { uses }, 20, { backend: redis.url, failMode }) }
+    }
+
+    it('starts its booked jobs at their times where failMode is open, and fetches them twice', async () => {
+      const { redis, queue, starts, done } = await away(async () => 'ok', 'open')
+      await add(queue, 'acme', 4)
+      await expect.poll(() => queue.getDelayedCount(), { interval: 10 }).toBe(3)
+      await redis.kill()
+      const jobs = await done(4)
+      expect(jobs.map((job) => job.attemptsStarted).toSorted((a, b) => a - b)).toEqual([1, 2, 2, 2])
+      const times = starts.map(({ atMs }) => atMs)
+      for (const [i, atMs] of times.entries()) expect(Math.abs(atMs - times[0]! - i * 1000)).toBeLessThan(300)
+    })
+
+    it('starts none where it is closed, asks each second, and goes on when it is back', async () => {
+      const { redis, queue, starts, done } = await away(async () => 'ok', 'closed')
+      await add(queue, 'acme', 3)
+      await expect.poll(() => queue.getDelayedCount(), { interval: 10 }).toBe(2)
+      await redis.kill()
+      const [first] = starts
+      await expect.poll(() => performance.now() - first!.atMs).toBeGreaterThan(4500)
+      expect(starts).toHaveLength(1)
+      for (const job of await queue.getDelayed()) expect(job.attemptsStarted).toBeLessThanOrEqual(5)
+      await redis.start()
+      expect((await done(3)).map((job) => job.attemptsMade)).toEqual([1, 1, 1])
+    })
+
+    it('starts a refused job no sooner than the refusal says', async () => {
+      const refusedMs: number[] = []
+      const { redis, queue, starts, done } = await away(async () => {
+        if (refusedMs.push(performance.now()) === 1) await redis.kill()
+        if (refusedMs.length < 3) throw new RateLimited({ retryAfter: '2s' })
+      }, 'open')
+      await add(queue, 'acme', 1)
+      await done(1)
+      expect(starts).toHaveLength(3)
+      for (const [i, { atMs }] of starts.slice(1).entries()) expect(atMs - refusedMs[i]!).toBeGreaterThanOrEqual(1990)
+    })
   })
 
   it('lets a tenant with a budget of its own pass the backlogs of others', async () => {

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { Pool } from 'pg'
 import { expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
-import { PostgresDatabase } from '../../src/database/postgres.ts'
+import { PostgresDatabase, type PostgresOptions } from '../../src/database/postgres.ts'
 import type { Statements } from '../../src/database/statements.ts'
 import { connectError, wasLost } from '../../src/database/postgres-error.ts'
 import { inTransaction } from '../../src/database/postgres-transaction.ts'
@@ -139,9 +139,13 @@ withPostgres('errors of the server', () => {
 
 withPostgres('calls that come often', () => {
   /** Works on the only connection of a database with a function `answer` of its own. */
-  async function withAnswer(prepares: boolean, work: (db: Statements) => Promise<void>): Promise<void> {
+  async function withAnswer(
+    prepares: boolean,
+    work: (db: Statements) => Promise<void>,
+    more: Partial<PostgresOptions> = {},
+  ): Promise<void> {
     const schema = `calls_${randomUUID().slice(0, 8)}`
-    const db = new PostgresDatabase({ source: POSTGRES_URL, connections: 1, schema, prepares })
+    const db = new PostgresDatabase({ source: POSTGRES_URL, connections: 1, schema, prepares, ...more })
     try {
       await db.session(async (statements) => {
         await statements.script(`CREATE SCHEMA ${schema}; ${answering('int')}`)
@@ -171,15 +175,35 @@ withPostgres('calls that come often', () => {
   })
 
   test.each([
-    ['the server has forgotten them, as behind a pooler', 'DEALLOCATE ALL', 2],
-    ['an upgrade changed the columns', `DROP FUNCTION sluice.answer; ${answering('text')}`, '2'],
-  ])('go through when %s', async (_, meanwhile, answer) => {
+    ['the server has forgotten them', 'DISCARD ALL', 2, 1],
+    ['an upgrade changed the columns', `DROP FUNCTION sluice.answer; ${answering('text')}`, '2', 2],
+  ])('go through when %s, and are prepared again', async (_, meanwhile, answer, statements) => {
     await withAnswer(true, async (db) => {
       await db.call(ANSWER, 1)
       await db.script(meanwhile)
       expect(await db.call(ANSWER, 2)).toEqual([[answer]])
       expect(await db.call(ANSWER, 2)).toEqual([[answer]])
+      expect(await prepared(db)).toBe(statements)
     })
+  })
+
+  test.each([
+    ['no more after the third time within a minute, as behind a pooler', 29, 0],
+    ['still where that is longer', 31, 1],
+  ])('are prepared %s', async (_, everyS, statements) => {
+    let nowUs = 1_000_000
+    await withAnswer(
+      true,
+      async (db) => {
+        for (let times = 0; times < 4; times++) {
+          expect(await db.call(ANSWER, 1)).toEqual([[1]])
+          nowUs += everyS * 1_000_000
+          if (times < 3) await db.script('DISCARD ALL')
+        }
+        expect(await prepared(db)).toBe(statements)
+      },
+      { times: () => [nowUs, nowUs] },
+    )
   })
 
   test('are not prepared within a transaction, which an unknown name would end', async () => {

@@ -23,6 +23,7 @@ const LIMITS = {
   slots: { concurrency: 1 },
   shared: { rate: 5, per: '1s', shared: true, by: 'tenant' },
   plain: { rate: 5, per: '1s', shared: true },
+  paced: { every: '1s' },
 } as const
 
 const TOKENS = [
@@ -30,8 +31,9 @@ const TOKENS = [
   { token: 'y'.repeat(32), scopes: ['worker', 'reader'], tenant: 'birch', queues: ['*'] },
   { token: 'z'.repeat(32), scopes: ['producer'], tenant: '*', queues: ['*'] },
   { token: 'w'.repeat(32), scopes: ['worker'], tenant: '*', queues: ['mail'] },
+  { token: 'v'.repeat(32), scopes: ['worker'], tenant: '*', queues: ['*'] },
 ] as const
-const [ACME, BIRCH, PRODUCER, MAIL] = TOKENS.map(({ token }) => ({ Authorization: `Bearer ${token}` }))
+const [ACME, BIRCH, PRODUCER, MAIL, ALL] = TOKENS.map(({ token }) => ({ Authorization: `Bearer ${token}` }))
 
 const STORES = await everyStore('budgets over HTTP')
 /** Where the budgets live: null for the memory of the server. */
@@ -133,7 +135,7 @@ describe.each(PLACES)('/limiter/v1 on %s', (_place, kind) => {
     expect(await ask('penalize', { limit: 'crm', for_ms: 5000 })).toMatchObject({ changed: false })
     expect((await d.get('/limiter/v1/limits/crm')).body).toMatchObject({ available: 0, closed_for_ms: 5000 })
     expect((await d.get('/limiter/v1/limits/crm?key=a')).body).toMatchObject({ key: 'a', available: 2 })
-    expect((await d.get('/limiter/v1/limits')).body['limits']).toHaveLength(4)
+    expect((await d.get('/limiter/v1/limits')).body['limits']).toHaveLength(5)
     await clock.advance(5000)
     expect(await acquire([{ limit: 'crm' }])).toMatchObject({ granted: true })
   })
@@ -153,6 +155,9 @@ describe.each(PLACES)('/limiter/v1 on %s', (_place, kind) => {
     ],
     ['a name with a slash', 'acquire', { requests: [{ uses: [{ limit: 'acme/crm' }] }] }, 404],
     ['units that return to no start', 'charge', { limit: 'crm', units: -1 }, 400],
+    ['a charge of permits', 'charge', { limit: 'slots', units: 1 }, 422],
+    ['a charge of spacing', 'charge', { limit: 'paced', units: 1 }, 422],
+    ['units that return to spacing', 'charge', { limit: 'paced', units: -1, granted_at_us: 0 }, 422],
     ['a priority of 101', 'acquire', { requests: [{ uses: [{ limit: 'crm' }], priority: 101 }] }, 400],
     ['a key that is no number', 'acquire', { requests: [{ uses: [{ limit: 'crm', key: null }] }] }, 400],
   ])('refuses %s, and takes nothing', async (_, verb, body, status) => {
@@ -187,6 +192,23 @@ describe.each(PLACES)('/limiter/v1 on %s', (_place, kind) => {
     expect(await acquire([{ limit: 'plain' }], {}, BIRCH)).toMatchObject({ granted: false, limit: 'plain' })
     const seen = await d.send('GET', '/limiter/v1/limits/shared', undefined, { headers: ACME ?? {} })
     expect(seen.body).toMatchObject({ limit: 'shared', key: 'acme' })
+  })
+
+  test('lets a tenant take units of a budget that all share, and return only those of its own key', async () => {
+    const { acquire, ask } = await open({ tokens: TOKENS as unknown as HttpOptions['tokens'] & object })
+    const back = (limit: string, at: number | undefined, headers = {}): Promise<Reply> =>
+      ask('charge', { limit, units: -5, granted_at_us: at }, headers)
+    const { granted_at_us: at } = await acquire([{ limit: 'plain', weight: 5 }], {}, ACME)
+    expect((await back('plain', at, BIRCH)).status).toBe(403)
+    expect((await back('plain', at, ACME)).status).toBe(403)
+    expect(await acquire([{ limit: 'plain' }], {}, BIRCH)).toMatchObject({ granted: false })
+    expect(await ask('charge', { limit: 'plain', units: 5 }, BIRCH)).toMatchObject({ status: 200 })
+    expect(await acquire([{ limit: 'plain' }], {}, ACME)).toMatchObject({ retry_after_ms: 1200 })
+    expect((await back('plain', at, ALL)).status).toBe(200)
+    expect(await acquire([{ limit: 'plain' }], {}, ACME)).toMatchObject({ retry_after_ms: 200 })
+    const own = await acquire([{ limit: 'shared', weight: 5 }], {}, ACME)
+    expect((await back('shared', own.granted_at_us, ACME)).status).toBe(200)
+    expect(await acquire([{ limit: 'shared' }], {}, ACME)).toMatchObject({ granted: true })
   })
 
   test('returns and confirms no permit or reservation of another tenant', async () => {

@@ -1,6 +1,7 @@
 // The script on Redis repeats the mathematics of src/policy. Both answer the same random histories, to the microsecond.
 import { afterAll, describe, expect, it } from 'vitest'
 import { type Clock, systemClock, type Timer } from '../../src/base/clock.ts'
+import { SluiceError } from '../../src/base/errors.ts'
 import type { LimitBackend, UnitRequest } from '../../src/limiter/contract/limiter.ts'
 import { MemoryBackend } from '../../src/limiter/memory/memory.ts'
 import { RedisBackend } from '../../src/limiter/redis/backend.ts'
@@ -151,7 +152,7 @@ async function play(
   }
   const run = async (step: Op): Promise<unknown> => {
     if (step.kind === 'untilNext') clock.nowUs += waitUs
-    if (step.kind === 'charge') return backend.charge(name, step.units, lastUs)
+    if (step.kind === 'charge') return backend.charge(name, step.units, lastUs).catch(refusal)
     if (step.kind === 'penalize') return backend.penalize(name, step.forUs)
     // On Redis the server's own clock lets a reservation lapse.
     if (step.kind === 'cancel') return reserved !== '' && clock.nowUs < lapsesUs && backend.cancel(reserved)
@@ -179,6 +180,12 @@ async function play(
   const report = await backend.inspect(name)
   said.push({ ...report, policy: null })
   return said
+}
+
+/** A limit that counts no units refuses charges. */
+function refusal(error: unknown): string {
+  if (error instanceof SluiceError) return error.code
+  throw error
 }
 
 function mostOf({ rule }: LimitPolicy): number {

@@ -333,7 +333,8 @@ export class Budgets {
       // A start that went on without its budget has paid nothing.
       if (!link || (atUs === 0 && !permit)) return
       if (permit) await link.release(permit)
-      for (const use of line.uses) await link.charge(use, -use.weight, atUs)
+      // A limit of permits alone takes no units back.
+      await Promise.allSettled(line.uses.map((use) => link.charge(use, -use.weight, atUs)))
     })
     await Promise.allSettled(returning)
     this.#returned(tickets.flatMap(({ permit }) => permit?.of ?? []))

@@ -6,6 +6,7 @@ import type { Answer } from '../../jobs/header-source.ts'
 import { isRefusal, type RateLimitDetails, readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
 import { isRateLimited } from '../../jobs/is-rate-limited.ts'
 import { RateLimited } from '../../jobs/rate-limited.ts'
+import { countsUnits } from '../../policy/limits/limit.ts'
 import type { Calibration } from '../../policy/limits/limit.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
 import { paceOf } from '../../policy/limits/pace.ts'
@@ -52,12 +53,12 @@ export class Feedback {
   charge(job: GrantedJob, limit: string, units: number): void {
     const { clock, outcomes, logger, store, trouble, wakeup, worker } = this.#options
     const use = job.uses.find((each) => each.limit === limit)
-    const rule = outcomes.limits.policy(limit)?.rule
+    const policy = outcomes.limits.policy(limit)
     const fault = !use
       ? 'the job does not use that limit'
       : !(Number.isSafeInteger(units) && Math.abs(units) <= MAX_UNITS)
         ? `the units are not a whole number of at most ${MAX_UNITS}`
-        : rule === null || rule?.kind === 'spacing'
+        : policy && !countsUnits(policy)
           ? 'a limit of spacing or of permits alone counts starts, not units'
           : this.#options.held.isRunning(job)
             ? null

@@ -1,6 +1,7 @@
 import type { StepRecord } from '../../jobs/flow-memory.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { FlowEntry } from '../../engine/define/flow-entry.ts'
+import { countsUnits } from '../../policy/limits/limit.ts'
 import { recordOf } from '../shared/records.ts'
 import type { Body } from './body.ts'
 
@@ -59,6 +60,6 @@ export function unitsBack({ charge, engine, job }: FlowEntry): void {
   for (const { limit, weight } of job.uses) {
     // A policy that this process has yet to read counts units, unless the store knows better.
     const policy = engine.limits.policy(limit)
-    if (!policy || (policy.rule && policy.rule.kind !== 'spacing')) charge(limit, -weight)
+    if (!policy || countsUnits(policy)) charge(limit, -weight)
   }
 }

@@ -122,7 +122,8 @@ async function giveBack(
   { atUs, permit }: Granted,
 ): Promise<void> {
   const back = async (backend: LimitBackend): Promise<void> => {
-    for (const { limit, key, weight } of uses) await backend.charge({ limit, key }, -weight, atUs)
+    // A limit of permits alone takes no units back.
+    await Promise.allSettled(uses.map(({ limit, key, weight }) => backend.charge({ limit, key }, -weight, atUs)))
     if (permit) await backend.release([permit])
   }
   await server.budgets.call(back).catch(() => undefined)

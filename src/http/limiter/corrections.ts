@@ -55,9 +55,7 @@ export const charge: Operation = operation({
   body: Charge,
   answers: { 200: 'It is corrected.' },
   async run({ body, server, tenant }) {
-    const bucket = server.budgets.bucket(tenant, body)
-    await server.budgets.ensure(tenant, bucket)
-    await server.budgets.call((backend) => backend.charge(bucket, body.units, body.granted_at_us ?? 0))
+    await server.budgets.charge(tenant, body, body.units, body.granted_at_us ?? 0)
     return ok({})
   },
 })

@@ -1,8 +1,9 @@
 import type { Clock, Timer } from '../../base/clock.ts'
-import { SluiceError } from '../../base/errors.ts'
+import type { SluiceError } from '../../base/errors.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import type { BucketUse, Denied, Granted, UnitAnswer, UnitRequest, WaitTerms } from '../contract/limiter.ts'
 import type { LimiterLimits } from './uses.ts'
+import { full, unknown } from './waiter.ts'
 
 /** How calls of a limiter wait for their units. */
 export interface Waits {
@@ -58,11 +59,7 @@ export class BackendWaits implements Waits {
   async acquire(uses: readonly BucketUse[], priority: number, waitUs: number, signal?: AbortSignal): Promise<Granted> {
     const { clock, maxWaiting, leaseUs, prefix, wait } = this.#options
     this.#ending.signal.throwIfAborted()
-    if (this.#waiting >= maxWaiting)
-      throw new SluiceError(
-        'limiter.full',
-        `${this.#waiting} calls wait for this limiter already. Slow the callers down, or raise maxWaiting.`,
-      )
+    if (this.#waiting >= maxWaiting) throw full(this.#waiting)
     const ends = signal ? AbortSignal.any([signal, this.#ending.signal]) : this.#ending.signal
     const untilUs = clock.monotonicUs() + waitUs
     const request = { uses, priority, line: 0, permit: prefix + ++this.#permits, leaseUs }
@@ -72,8 +69,7 @@ export class BackendWaits implements Waits {
         const leftUs = waitUs === 0 ? 0 : Math.max(0, untilUs - clock.monotonicUs())
         const answer = await wait(request, { waitUs: leftUs, signal: ends })
         if (answer.kind === 'granted') return answer
-        if (answer.kind === 'unknown')
-          throw new SluiceError('limit.unknown', `The backend does not know the limit ${answer.limit}.`)
+        if (answer.kind === 'unknown') throw unknown(answer.limit)
         const pauseUs = answer.retryAfterUs ?? Infinity
         if (!this.#options.isDown() || pauseUs > leftUs) throw this.#rejected(answer)
         await paused(clock, pauseUs, ends)

@@ -1,11 +1,13 @@
-/** The verbs of a limiter that look at buckets and change limits. */
+/** The rarer verbs of a limiter: views of buckets, changes of limits, and refusals of their arguments. */
 import type { Clock } from '../../base/clock.ts'
 import type { Duration } from '../../base/duration.ts'
-import { checkOptions } from '../../base/options.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkOptions, show } from '../../base/options.ts'
 import { checkRemark, keyOf, lengthUsOf, nameOf, type Remark } from '../../policy/limits/change-terms.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { MAX_UNITS } from '../../policy/limits/normalise.ts'
 import type { PolicyChange } from '../../policy/limits/override.ts'
 import type { BucketReport, ChangeRequest } from '../contract/limiter.ts'
 
@@ -42,13 +44,14 @@ export interface LimiterBucket {
   readonly grantedBlindly: number
 }
 
-/** The view of a bucket. */
+/** The view of a bucket. @throws {SluiceError} `limit.unknown` */
 export function bucketView(
   { limit, key }: { readonly limit: string; readonly key: string },
-  report: BucketReport,
+  report: BucketReport | null,
   clock: Clock,
   counts: Pick<LimiterBucket, 'waiting' | 'grantedBlindly'>,
 ): LimiterBucket {
+  if (!report) throw new SluiceError('limit.unknown', `The backend does not know the limit ${limit}.`)
   const { available, debt, capacity, active, nextInUs, closedForUs, policy } = report
   const at = (us: number): Date => new Date(clock.now() + us / 1000)
   return {
@@ -78,4 +81,25 @@ export function changeOf(
   const name = nameOf(limit)
   const forUs = until === undefined ? null : lengthUsOf(until, clock)
   return { kind, limit: name, key: keyOf(key, name), change, forUs, ...checkRemark(options) }
+}
+
+/** Checks the units of a charge. @throws {SluiceError} `limit.weight.invalid`, `option.invalid` */
+export function checkCharged(units: number, permit: unknown): void {
+  if (permit === undefined && units < 0)
+    throw new SluiceError('option.invalid', 'limiter.charge needs the permit of the start whose units return.')
+  if (!Number.isSafeInteger(units) || Math.abs(units) > MAX_UNITS)
+    throw new SluiceError(
+      'limit.weight.invalid',
+      `The units of a charge are invalid: ${show(units)}. Expected a whole number of at most ${MAX_UNITS}.`,
+    )
+}
+
+/** The refusal of a permit that is none, or that was used. */
+export function notUnused(permit: unknown): SluiceError {
+  return new SluiceError(
+    'option.invalid',
+    typeof permit === 'object' && permit !== null && 'isUsed' in permit
+      ? 'permit of limiter.run is invalid: it was released, or another run has used it. Expected one start for each run.'
+      : `permit of limiter.run is invalid: ${show(permit)}. Expected a permit.`,
+  )
 }

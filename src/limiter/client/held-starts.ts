@@ -11,8 +11,8 @@ export interface HeldStartsOptions {
   readonly limits: LimiterLimits
   /** Gives back a grant that no caller uses. */
   readonly giveBack: (uses: readonly BucketUse[], granted: Granted) => Promise<void>
-  /** Lets a caller ask again, before all others: its start came too late. */
-  readonly again: (waiter: Waiter) => void
+  /** Gives back a start that came too late, and lets its caller ask again after that. */
+  readonly again: (waiter: Waiter, late: Granted) => void
 }
 
 /** Starts that were granted ahead: each caller gets its own at its instant. */
@@ -51,7 +51,7 @@ export class HeldStarts {
     const { giveBack } = this.#options
     for (const [waiter, [granted, timer]] of this.#held) {
       timer.cancel()
-      if (!waiter.settled) waiter.failed(error)
+      waiter.failed(error)
       void giveBack(waiter.uses, granted)
     }
     this.#held.clear()
@@ -59,13 +59,9 @@ export class HeldStarts {
 
   /** @param lateUs the window does not bear a later start */
   #begin(waiter: Waiter, lateUs: number): void {
-    const { clock, giveBack, again } = this.#options
-    const [granted] = this.#held.get(waiter) ?? []
-    this.#held.delete(waiter)
+    const granted = this.leave(waiter)
     if (!granted) return
-    const isLate = clock.monotonicUs() > lateUs
-    if (!waiter.settled && !isLate) return waiter.granted(granted)
-    void giveBack(waiter.uses, granted)
-    if (!waiter.settled) again(waiter)
+    if (this.#options.clock.monotonicUs() > lateUs) this.#options.again(waiter, granted)
+    else waiter.granted(granted)
   }
 }

@@ -1,13 +1,12 @@
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, checkText, show } from '../../base/options.ts'
+import { checkOptions, show } from '../../base/options.ts'
 import { checkPriority } from '../../base/priority.ts'
+import { Once } from '../../base/promises.ts'
 import { systemRandom } from '../../base/random.ts'
-import { isName, LONGEST_NAME } from '../../base/text.ts'
-import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isRateLimited } from '../../jobs/is-rate-limited.ts'
 import type { Limit } from '../../policy/limits/define.ts'
-import { MAX_UNITS } from '../../policy/limits/normalise.ts'
+import { checkCharge } from '../../policy/limits/limit.ts'
 import { changeIn, type PolicyChange } from '../../policy/limits/override.ts'
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import type { BackendLoader, BucketName, BucketUse, Granted, LimitBackend } from '../contract/limiter.ts'
@@ -20,8 +19,9 @@ import { type FetchOptions, limitedFetch } from './fetch.ts'
 import { Lines } from './lines.ts'
 import { Listeners } from './listeners.ts'
 import type { CheckedOptions } from './options.ts'
-import { GrantedStart, type Permit, permitOf, type StartOwner } from './permit.ts'
+import { GrantedStart, type Permit, type StartOwner, unusedOf } from './permit.ts'
 import { Permits } from './permits.ts'
+import type { ReservationParts, ReserveOptions } from './reservations.ts'
 import { Returns } from './returns.ts'
 import { LimiterLimits, type Use } from './uses.ts'
 
@@ -38,7 +38,11 @@ export class Limiter {
   readonly #returns: Returns
   readonly #feedback: Feedback
   readonly #events = new Listeners()
-  readonly #reserved = new Map<string, readonly BucketUse[]>()
+  // Their code is loaded with the first one, so that a limiter without them stays small.
+  readonly #reservations = new Once(async () => {
+    const { Reservations } = await import('./reservations.ts')
+    return new Reservations(this.#reservationParts())
+  })
   readonly #prefix: string = `${nonce()}${nonce()}.`
   #starts = 0
   #closing: Promise<void> | null = null
@@ -143,10 +147,12 @@ export class Limiter {
     checkOptions(options, ['wait', 'priority', 'signal', 'permit'], 'limiter.run')
     if (typeof work !== 'function')
       throw new SluiceError('option.invalid', `The work of limiter.run is invalid: ${show(work)}. Expected a function.`)
-    const start = permitOf(options.permit) ?? (await this.#acquire(uses, options))
+    const { permit, signal } = options
+    const given = unusedOf(permit)
+    if (permit !== undefined && !given) throw (await import('./controls.ts')).notUnused(permit)
+    const start = given ?? (await this.#acquire(uses, options))
     start.use()
     this.#feedback.begin(start)
-    const { signal } = options
     try {
       return await work({
         signal: signal ? AbortSignal.any([signal, start.signal]) : start.signal,
@@ -182,36 +188,8 @@ export class Limiter {
    * new name
    * @throws {RateLimitRejected} the next start is later
    */
-  async reserve(
-    uses: readonly Use[],
-    options: { atMost: Duration; priority?: number; id?: string },
-  ): Promise<Reservation> {
-    checkOptions(options, ['atMost', 'priority', 'id'], 'limiter.reserve')
-    const { id, priority = 0 } = options
-    if (id !== undefined && !isName(id))
-      throw new SluiceError(
-        'option.invalid',
-        `id of limiter.reserve is invalid: ${show(id)}. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,
-      )
-    const buckets = this.#limits.resolve(uses, 'limiter.reserve')
-    const atMostUs = durationUs(options.atMost, 'atMost of limiter.reserve')
-    const permit = id ?? `${this.#prefix}r${++this.#starts}`
-    const { leaseUs, clock } = this.#options
-    const request = { uses: buckets, priority: checkPriority(priority, 'limiter.reserve'), line: 0, permit, leaseUs }
-    const answer = await this.#call(
-      (backend) => backend.reserve(request, atMostUs),
-      // Another process may confirm a named one.
-      ({ kind }) => kind === 'booked' && id === undefined && this.cancel(permit).catch(() => undefined),
-    )
-    if (answer.kind === 'unknown')
-      throw new SluiceError('limit.unknown', `The backend does not know the limit ${answer.limit}.`)
-    if (answer.kind === 'booked') {
-      if (id === undefined) this.#reserved.set(answer.id, buckets)
-      return { id: answer.id, startAfterMs: answer.startAfterUs / 1000 }
-    }
-    const { by, retryAfterUs } = answer
-    const expected = retryAfterUs === null ? null : new Date(clock.now() + retryAfterUs / 1000)
-    throw new RateLimitRejected(by.limit, by.key, expected, this.#limits.policy(by.limit))
+  async reserve(uses: readonly Use[], options: ReserveOptions): Promise<Reservation> {
+    return (await this.#reservations.done()).reserve(uses, options)
   }
 
   /**
@@ -219,24 +197,12 @@ export class Limiter {
    * @param uses of the reservation; a process that reserved without an id need not name them
    */
   async confirm(id: string, uses?: readonly Use[]): Promise<Confirmed> {
-    // No backend can hold such an id.
-    if (!isName(checkText(id, 'The id of limiter.confirm'))) return { kind: 'gone' }
-    const named = uses && this.#limits.resolve(uses, 'limiter.confirm')
-    const buckets = named ?? this.#reserved.get(id) ?? []
-    const answer = await this.#call(
-      (backend) => backend.confirm(id),
-      (late) => late.kind === 'granted' && this.#giveBack(buckets, late),
-    )
-    if (answer.kind === 'wait') return { kind: 'wait', startAfterMs: answer.startAfterUs / 1000 }
-    this.#reserved.delete(id)
-    return answer.kind === 'gone' ? answer : { kind: 'go', permit: this.#started(buckets, answer) }
+    return (await this.#reservations.done()).confirm(id, uses)
   }
 
   /** Gives a reservation back, as far as no later start counts on it. False: it is gone. */
   async cancel(id: string): Promise<boolean> {
-    if (!isName(checkText(id, 'The id of limiter.cancel'))) return false
-    this.#reserved.delete(id)
-    return this.#call((backend) => backend.cancel(id))
+    return (await this.#reservations.done()).cancel(id)
   }
 
   /**
@@ -244,9 +210,7 @@ export class Limiter {
    * @param permit the start; units that return need it
    */
   async charge(use: Use, units: number, permit?: Permit): Promise<void> {
-    if (permit === undefined && units < 0)
-      throw new SluiceError('option.invalid', 'limiter.charge needs the permit of the start whose units return.')
-    await this.#charge(use, units, permit instanceof GrantedStart ? permit : null)
+    await this.#charge(use, units, permit)
   }
 
   /** Closes a bucket for so long. */
@@ -281,7 +245,6 @@ export class Limiter {
   async inspect(use: Use): Promise<LimiterBucket> {
     const bucket = this.#limits.one(use, 'limiter.inspect')
     const report = await this.#call((backend) => backend.inspect(bucket))
-    if (!report) throw new SluiceError('limit.unknown', `The backend does not know the limit ${bucket.limit}.`)
     const { grantedBlindly } = this.#access
     const { bucketView } = await import('./controls.ts')
     return bucketView(bucket, report, this.#options.clock, { waiting: this.waiting, grantedBlindly })
@@ -333,22 +296,29 @@ export class Limiter {
     return new GrantedStart(uses, granted, ++this.#starts, this.#owner)
   }
 
+  #reservationParts(): ReservationParts {
+    return {
+      limits: this.#limits,
+      clock: this.#options.clock,
+      leaseUs: this.#options.leaseUs,
+      newId: () => `${this.#prefix}r${++this.#starts}`,
+      call: (work, late) => this.#call(work, late),
+      started: (uses, granted) => this.#started(uses, granted),
+      giveBack: (uses, granted) => this.#giveBack(uses, granted),
+    }
+  }
+
   #call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
     if (this.#closing) throw closed()
     return this.#access.call(work, late)
   }
 
-  async #charge(use: Use, units: number, start: GrantedStart | null): Promise<void> {
+  async #charge(use: Use, units: number, permit: Permit | undefined): Promise<void> {
     const bucket = this.#limits.one(use, 'charge')
-    const rule = this.#limits.policy(bucket.limit)?.rule
-    if (!Number.isSafeInteger(units) || Math.abs(units) > MAX_UNITS)
-      throw new SluiceError(
-        'limit.weight.invalid',
-        `The units of a charge are invalid: ${show(units)}. Expected a whole number of at most ${MAX_UNITS}.`,
-      )
-    if (!rule || rule.kind === 'spacing')
-      throw new SluiceError('option.invalid', `The limit ${bucket.limit} counts starts, not units: it takes no charge.`)
     if (this.#closing) throw closed()
+    ;(await import('./controls.ts')).checkCharged(units, permit)
+    checkCharge(bucket.limit, this.#limits.policy(bucket.limit) ?? NO_POLICY)
+    const start = permit instanceof GrantedStart ? permit : null
     const due = start ? start.corrected(bucket, units) : units
     if (due === 0) return
     await this.#access.charge(bucket, due, start?.atUs ?? 0)

@@ -57,7 +57,7 @@ export class Line {
   join(waiter: Waiter): boolean {
     const { waiters } = this
     let place = waiters.length
-    while (place > 0 && (waiters[place - 1]?.priority ?? 0) < waiter.priority) place--
+    while (place > 0 && isBefore(waiter, waiters[place - 1] as Waiter)) place--
     if (place === waiters.length) waiters.push(waiter)
     else waiters.splice(place, 0, waiter)
     return place === 0 && this.closure !== null && waiter.priority > this.closure.denied.priority
@@ -83,4 +83,9 @@ export class Line {
     const rest = waiters.filter((waiter) => !waiter.settled)
     waiters.splice(0, waiters.length, ...rest)
   }
+}
+
+/** One whose start came too late has its old place. */
+function isBefore(one: Waiter, other: Waiter): boolean {
+  return one.priority === other.priority ? one.seq < other.seq : one.priority > other.priority
 }

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../base/clock.ts'
-import { SluiceError } from '../../base/errors.ts'
+import type { SluiceError } from '../../base/errors.ts'
 import { renewed } from '../../base/renewed.ts'
 import { asError } from '../../base/thrown.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
@@ -10,7 +10,7 @@ import { type Closure, Line } from './line.ts'
 import { OwnRequest } from './own-request.ts'
 import type { Sharing } from './sharing.ts'
 import { idOf, type LimiterLimits } from './uses.ts'
-import { Waiter } from './waiter.ts'
+import { full, unknown, Waiter } from './waiter.ts'
 
 /** The most requests of one line in one call of a backend. */
 const MOST_REQUESTS = 100
@@ -58,6 +58,7 @@ export class Lines implements Waits {
   #sweep: Iterator<Line> | null = null
   #waiting = 0
   #permits = 0
+  #calls = 0
   #ended: SluiceError | null = null
   readonly #left = (): void => void this.#waiting--
 
@@ -94,13 +95,9 @@ export class Lines implements Waits {
       const untilUs = waitUs === 0 ? -Infinity : nowUs + waitUs
       if (closure && (waitUs === 0 || (closure.isExact && closure.opensUs > untilUs)))
         throw this.#rejected(closure, nowUs)
-      if (this.#waiting >= this.#options.maxWaiting)
-        throw new SluiceError(
-          'limiter.full',
-          `${this.#waiting} calls wait for this limiter already. Slow the callers down, or raise maxWaiting.`,
-        )
+      if (this.#waiting >= this.#options.maxWaiting) throw full(this.#waiting)
       this.#waiting++
-      const waiter = new Waiter(uses, priority, untilUs, { resolve, reject, ended: this.#left })
+      const waiter = new Waiter(++this.#calls, uses, priority, untilUs, { resolve, reject, ended: this.#left })
       if (signal)
         waiter.follow(signal, () => {
           const held = this.#sharing?.held.leave(waiter)
@@ -278,8 +275,7 @@ export class Lines implements Waits {
         else if ((request.aheadUs || request.withinUs) && this.#sharing?.held.hold(waiter, answer)) line.leave(waiter)
         else waiter.granted(answer)
       } else if (answer.kind === 'unknown') {
-        if (!waiter.settled)
-          waiter.failed(new SluiceError('limit.unknown', `The backend does not know the limit ${answer.limit}.`))
+        if (!waiter.settled) waiter.failed(unknown(answer.limit))
       } else denial ??= { answer, waiter }
     }
     line.clear()
@@ -309,10 +305,10 @@ export class Lines implements Waits {
     const detach = this.#options.clock.attach?.({ pending: () => true, running: () => 0 })
     const { Sharing: Made } = await import('./sharing.ts')
     detach?.()
-    const again = (waiter: Waiter): void => {
+    const again = (waiter: Waiter, late: Granted): void => {
       const line = this.#lineOf(waiter.uses, this.#options.clock.monotonicUs())
-      line.waiters.unshift(waiter)
-      this.#wake(line)
+      line.join(waiter)
+      this.#return(line, waiter, late)
     }
     return new Made({ ...this.#options, again })
   }

@@ -1,4 +1,3 @@
-import { show } from '../../base/options.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { BucketName, BucketUse, Granted, HeldPermit } from '../contract/limiter.ts'
 import type { Permits } from './permits.ts'
@@ -99,14 +98,7 @@ function lost(): SluiceError {
   )
 }
 
-/** The start that a permit stands for. @throws {SluiceError} `option.invalid` for one that was used */
-export function permitOf(permit: unknown): GrantedStart | null {
-  if (permit === undefined) return null
-  if (!(permit instanceof GrantedStart))
-    throw new SluiceError('option.invalid', `permit of limiter.run is invalid: ${show(permit)}. Expected a permit.`)
-  if (!permit.isUsed) return permit
-  throw new SluiceError(
-    'option.invalid',
-    'permit of limiter.run is invalid: it was released, or another run has used it. Expected one start for each run.',
-  )
+/** The start that a permit stands for; null: it is none, or one that was used. */
+export function unusedOf(permit: unknown): GrantedStart | null {
+  return permit instanceof GrantedStart && !permit.isUsed ? permit : null
 }

@@ -1,7 +1,10 @@
+import { SluiceError } from '../../base/errors.ts'
 import type { BucketUse, Granted } from '../contract/limiter.ts'
 
 /** A call that waits for its units. */
 export class Waiter {
+  /** The order of the calls of this limiter. */
+  readonly seq: number
   readonly uses: readonly BucketUse[]
   readonly priority: number
   /** On this process's steady clock; Infinity: it waits without bound; -Infinity: it wants an answer at once. */
@@ -13,7 +16,8 @@ export class Waiter {
   readonly #answer: CallerOf<Granted>
   #abort: (() => void) | null = null
 
-  constructor(uses: readonly BucketUse[], priority: number, untilUs: number, answer: CallerOf<Granted>) {
+  constructor(seq: number, uses: readonly BucketUse[], priority: number, untilUs: number, answer: CallerOf<Granted>) {
+    this.seq = seq
     this.uses = uses
     this.priority = priority
     this.untilUs = untilUs
@@ -62,4 +66,17 @@ export function isCovered(
 ): boolean {
   if (newcomer.priority > denied.priority) return false
   return newcomer.uses.every((use, i) => use.weight >= (denied.uses[i]?.weight ?? Infinity))
+}
+
+/** The refusal of a call where as many wait already as may. */
+export function full(waiting: number): SluiceError {
+  return new SluiceError(
+    'limiter.full',
+    `${waiting} calls wait for this limiter already. Slow the callers down, or raise maxWaiting.`,
+  )
+}
+
+/** The failure of a call whose backend does not know a limit. */
+export function unknown(limit: string): SluiceError {
+  return new SluiceError('limit.unknown', `The backend does not know the limit ${limit}.`)
 }

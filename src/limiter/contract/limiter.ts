@@ -178,7 +178,11 @@ export interface LimitBackend {
   release(permits: readonly HeldPermit[]): Promise<void>
   /** Extends the leases of permits; it returns those that had ended. */
   extend(permits: readonly HeldPermit[], leaseUs: number): Promise<readonly HeldPermit[]>
-  /** Corrects a charge of `atUs`: positive units are taken, into debt if need be; negative ones return. */
+  /**
+   * Corrects a charge of `atUs`: positive units are taken, into debt if need be; negative ones return. To a limit of
+   * spacing they give its last start back. All else is refused, unwritten, where the limit counts no units.
+   * @throws {SluiceError} `option.invalid`
+   */
   charge(bucket: BucketName, units: number, atUs: number): Promise<void>
   /** Closes a bucket for so long, or longer if it is closed for longer. True: a reason to tell. */
   penalize(bucket: BucketName, forUs: number): Promise<boolean>

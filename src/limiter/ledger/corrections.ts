@@ -1,5 +1,6 @@
 /** Changes of one bucket. Each returns whether it changed the bucket, and whether that is a reason to tell: `news`. */
 import { credit, debit, extendsPenalty, newBucket, penalize, view } from '../../policy/limits/bucket.ts'
+import { checkCorrection } from '../../policy/limits/limit.ts'
 import { calibrate, type Correction, setLevel } from '../../policy/limits/calibrate.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { BucketReport, BudgetLeft } from '../contract/limiter.ts'
@@ -8,9 +9,13 @@ import type { LedgerBucket } from './ledger.ts'
 /** A change of one bucket. */
 export type BucketCorrection = (bucket: LedgerBucket, nowUs: number) => Correction
 
-/** Corrects a charge: positive units are taken, into debt if need be; negative ones return. */
+/**
+ * Corrects a charge: positive units are taken, into debt if need be; negative ones return. The correction throws where
+ * the limit counts no units.
+ */
 export function chargeBy(units: number, atUs: number): BucketCorrection {
-  return ({ policy, state }, nowUs) => {
+  return ({ limit, policy, state }, nowUs) => {
+    checkCorrection(limit, policy, units)
     if (units === 0) return 'no'
     if (units > 0) debit(policy, state, nowUs, units)
     else credit(policy, state, nowUs, -units, atUs)

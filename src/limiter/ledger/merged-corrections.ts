@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../base/clock.ts'
 import type { BucketName } from '../contract/limiter.ts'
 import type { BucketCorrection } from './corrections.ts'
-import type { Ledger } from './ledger.ts'
+import type { Ledger, LedgerBucket } from './ledger.ts'
 
 /** A step is waited for by later ones for so long: one that never ends must not hold up its bucket. */
 const PATIENCE_MS = 1000
@@ -57,13 +57,13 @@ export class MergedCorrections {
     try {
       const news = await this.#step(name, (ledger) => {
         const bucket = ledger.bucket(name.limit, name.key)
-        return all.map(({ correction }) => {
-          const done = bucket ? correction(bucket, ledger.nowUs) : 'no'
-          if (bucket && done !== 'no') bucket.changed = true
-          return done === 'news'
-        })
+        return all.map(({ correction }) => (bucket ? carriedOut(bucket, correction, ledger.nowUs) : false))
       })
-      for (const [i, { resolve }] of all.entries()) resolve(news[i] === true)
+      for (const [i, { resolve, reject }] of all.entries()) {
+        const done = news[i]
+        if (typeof done === 'boolean') resolve(done)
+        else reject(done?.refusal)
+      }
     } catch (error) {
       for (const { reject } of all) reject(error)
     }
@@ -71,5 +71,20 @@ export class MergedCorrections {
 
   #take(id: string): Waiting[] {
     return this.#waiting.get(id)?.splice(0) ?? []
+  }
+}
+
+/** Carries out one correction. A refused one changes nothing, and does not stop the others. */
+function carriedOut(
+  bucket: LedgerBucket,
+  correction: BucketCorrection,
+  nowUs: number,
+): boolean | { readonly refusal: unknown } {
+  try {
+    const done = correction(bucket, nowUs)
+    if (done !== 'no') bucket.changed = true
+    return done === 'news'
+  } catch (refusal) {
+    return { refusal }
   }
 }

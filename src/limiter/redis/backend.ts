@@ -20,7 +20,7 @@ import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf
 import { ClockOffset } from '../ledger/clock-offset.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { cancelIn, confirmIn, type Reservation, reserveIn } from '../ledger/reservations.ts'
-import { type RedisClient, RedisScripts, scriptOf } from './client.ts'
+import { listOf, type RedisClient, RedisScripts, scriptOf, textOf, wholeOf } from './client.ts'
 import { RedisKeys } from './keys.ts'
 import { ACQUIRE, PERMITS, READ, SWAP } from './lua/embedded.ts'
 import { RedisPolicies } from './policies.ts'
@@ -174,7 +174,7 @@ export class RedisBackend implements LimitBackend {
     const windows = this.#windows(call.buckets)
     const [decidedUs, answers] = await this.#inTime(call, windows, requests[0]?.caller)
     const nowUs = this.#options.nowUs ? decidedUs : systemClock.monotonicUs() + this.#offset.guessUs
-    const decided = requests.map((request, i) => call.answerTo(request, answers[i] ?? 0, decidedUs, nowUs))
+    const decided = requests.map((request, i) => call.answerTo(request, answers[i] as ScriptAnswer, decidedUs, nowUs))
     const left = requests.filter((_, i) => decided[i] === null)
     if (left.length === 0) return decided as UnitAnswer[]
     const rest = [...(await this.#askAgain(left, call.buckets, windows))]
@@ -185,8 +185,8 @@ export class RedisBackend implements LimitBackend {
   async #giveBack(name: BucketName, units: number, atUs: number): Promise<boolean> {
     const request = { uses: [{ ...name, weight: units }], priority: 0, line: 0, permit: '', leaseUs: 0 }
     const call = new ScriptCall(this.#keys, [request])
-    const [nowUs, [answer = 0]] = await this.#inTime(call, this.#windows([name]), '', String(atUs))
-    return call.answerTo(request, answer, nowUs, nowUs) !== null
+    const [nowUs, [answer]] = await this.#inTime(call, this.#windows([name]), '', String(atUs))
+    return call.answerTo(request, answer as ScriptAnswer, nowUs, nowUs) !== null
   }
 
   /** The windows of calendars by the server's clock, or by this host's before the first answer. The script checks it. */
@@ -209,10 +209,9 @@ export class RedisBackend implements LimitBackend {
       const isFree = !this.#offset.isKnown || testUs !== undefined
       const latest = isFree ? '' : String(sentUs + this.#offset.guessUs + PATIENCE_US)
       const more = [...args, latest, String(testUs ?? ''), caller, windows, backAtUs]
-      const reply = (await this.#scripts.run(ACQUIRE_SCRIPT, keys, more)) as [number, ...ScriptAnswer[]]
-      const nowUs = reply[0]
+      const { nowUs, answers } = call.read(await this.#scripts.run(ACQUIRE_SCRIPT, keys, more))
       this.#offset.note(sentUs, systemClock.monotonicUs(), nowUs)
-      if (reply[1] !== -1) return [nowUs, reply.slice(1)]
+      if (answers) return [nowUs, answers]
     }
     throw new Error('the call reached the server too late')
   }
@@ -276,13 +275,12 @@ export class RedisBackend implements LimitBackend {
     for (let tries = 0; tries < TRIES; tries++) {
       if (tries > 3) await pause(systemRandom.next() * Math.min(tries, 10))
       const args = [String(this.#options.nowUs?.() ?? ''), String(names.length)]
-      const reply = (await this.#scripts.run(READ_SCRIPT, keys, args)) as (string | number | null)[]
-      const [now, generation] = reply
-      const nowUs = Number(now)
-      await this.#policies.read(String(generation ?? ''))
+      const reply = listOf(await this.#scripts.run(READ_SCRIPT, keys, args), 2 + 2 * names.length + ids.length)
+      const nowUs = wholeOf(reply[0])
+      await this.#policies.read(textOf(reply[1]) ?? '')
       if (await this.#policies.endOverdue(limits, nowUs)) continue
       const buckets = this.#buckets(names, reply, nowUs)
-      const read = ids.map((_, i) => (reply[2 + 2 * names.length + i] ?? null) as string | null)
+      const read = ids.map((_, i) => textOf(reply[2 + 2 * names.length + i]))
       const values: Values = { read, write: read.map((text) => ({ text: text ?? '', ttlMs: -1 })) }
       const bucket = (limit: string, key: string): RedisBucket | null =>
         buckets.find((each) => each?.limit === limit && each.key === key) ?? null
@@ -292,15 +290,11 @@ export class RedisBackend implements LimitBackend {
     throw new Error('other callers change these buckets all the time')
   }
 
-  #buckets(
-    names: readonly BucketName[],
-    reply: readonly (string | number | null)[],
-    nowUs: number,
-  ): (RedisBucket | null)[] {
+  #buckets(names: readonly BucketName[], reply: readonly unknown[], nowUs: number): (RedisBucket | null)[] {
     return names.map((name, i) => {
+      const [stored, active] = [textOf(reply[2 + 2 * i]) ?? '', wholeOf(reply[3 + 2 * i])]
       const timeline = this.#policies.timeline(name.limit)
-      if (!timeline.definition) return null
-      return new RedisBucket(name, String(reply[2 + 2 * i] ?? ''), Number(reply[3 + 2 * i]), timeline, nowUs)
+      return timeline.definition && new RedisBucket(name, stored, active, timeline, nowUs)
     })
   }
 
@@ -331,29 +325,29 @@ export class RedisBackend implements LimitBackend {
     }
     for (const [i, { text, ttlMs }] of write.entries())
       args.push(read[i] ?? '', ttlMs === -1 ? '=' : text, String(ttlMs))
-    return (await this.#scripts.run(SWAP_SCRIPT, keys, args)) === 1
+    return wholeOf(await this.#scripts.run(SWAP_SCRIPT, keys, args)) === 1
   }
 
   async #changePermits(permits: readonly HeldPermit[], lease: string): Promise<ReadonlyMap<HeldPermit, boolean>> {
     const each = permits.flatMap((permit) => permit.of.map((name) => ({ permit, name })))
     const keys = each.map(({ name }) => this.#keys.permits(name))
     const args = [String(this.#options.nowUs?.() ?? ''), lease, ...each.map(({ permit }) => permit.id)]
-    const reply = keys.length === 0 ? [] : ((await this.#scripts.run(PERMITS_SCRIPT, keys, args)) as number[])
+    const reply = keys.length === 0 ? [] : listOf(await this.#scripts.run(PERMITS_SCRIPT, keys, args), keys.length)
     const held = new Map<HeldPermit, boolean>()
-    for (const [i, { permit }] of each.entries()) held.set(permit, (held.get(permit) ?? true) && reply[i] === 1)
+    for (const [i, { permit }] of each.entries())
+      held.set(permit, (held.get(permit) ?? true) && wholeOf(reply[i]) === 1)
     return held
   }
 
   /** The instant, and the generation of the limits. */
   async #look(): Promise<[nowUs: number, generation: string]> {
     const args = [String(this.#options.nowUs?.() ?? ''), '0']
-    const reply = await this.#scripts.run(READ_SCRIPT, [this.#keys.policies], args)
-    const [nowUs, generation] = reply as [number, string | null]
-    return [nowUs, generation ?? '']
+    const [nowUs, generation] = listOf(await this.#scripts.run(READ_SCRIPT, [this.#keys.policies], args), 2)
+    return [wholeOf(nowUs), textOf(generation) ?? '']
   }
 
   async #reservation(id: string): Promise<Reservation | null> {
-    return parsed((await this.#scripts.command('GET', this.#keys.reservation(id))) as string | null)
+    return parsed(textOf(await this.#scripts.command('GET', this.#keys.reservation(id))))
   }
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { SluiceError } from '../../base/errors.ts'
+import { show } from '../../base/options.ts'
 
 /**
  * A connection to Redis: of the package `redis` a client, a cluster or a sentinel; of `ioredis` a client, also to a
@@ -80,4 +81,30 @@ export class RedisScripts {
 /** All keys of a command are in one slot, so the first names it. */
 function firstKeyOf([command, ...args]: readonly string[]): string | undefined {
   return command === 'EVALSHA' || command === 'EVAL' ? args[2] : args[0]
+}
+
+/** The list that a script answers. An answer of another shape is none: nothing may be granted by a guess. */
+export function listOf(answer: unknown, length?: number): readonly unknown[] {
+  if (Array.isArray(answer) && (length ?? answer.length) === answer.length) return answer as readonly unknown[]
+  throw misread(answer)
+}
+
+/** The whole number that a script answers. */
+export function wholeOf(answer: unknown): number {
+  if (typeof answer === 'number' && Number.isSafeInteger(answer)) return answer
+  throw misread(answer)
+}
+
+/** The text that Redis keeps; null: there is none. */
+export function textOf(answer: unknown): string | null {
+  if (answer === null || typeof answer === 'string') return answer
+  if (answer instanceof Uint8Array) return Buffer.from(answer).toString()
+  throw misread(answer)
+}
+
+/** The failure of a call that was answered in another shape. */
+export function misread(answer: unknown): Error {
+  return new Error(
+    `Redis answered ${show(answer)} to a script that gives no such answer. Use a client that does not answer numbers as texts.`,
+  )
 }

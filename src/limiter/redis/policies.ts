@@ -5,7 +5,7 @@ import { Timeline } from '../../policy/limits/timeline.ts'
 import type { BucketName } from '../contract/limiter.ts'
 import { kept, type LimitEvent } from '../ledger/changes.ts'
 import { type AddedEvents, StoredPolicies } from '../ledger/stored-policies.ts'
-import { type RedisScripts, scriptOf } from './client.ts'
+import { listOf, type RedisScripts, scriptOf, textOf, wholeOf } from './client.ts'
 import type { RedisKeys } from './keys.ts'
 import { CalendarWindows, calendarName } from './calendar-windows.ts'
 import { CHANGE } from './lua/embedded.ts'
@@ -32,7 +32,7 @@ export class RedisPolicies extends StoredPolicies {
   /** Reads the limits again, unless they are of that generation. */
   override async read(generation: string | null = null): Promise<void> {
     if (generation === this.generation) return
-    const fields = pairs(await this.#scripts.run(ALL_SCRIPT, [this.#keys.changes], []))
+    const fields = pairs(listOf(await this.#scripts.run(ALL_SCRIPT, [this.#keys.changes], [])))
     this.generation = fields.get('') ?? ''
     fields.delete('')
     this.#events = new Map([...fields].map(([name, text]) => [name, JSON.parse(text) as LimitEvent[]]))
@@ -57,7 +57,7 @@ export class RedisPolicies extends StoredPolicies {
       policies.push(...compiled(name, new Timeline(all), this.timeline(name)))
     }
     const args = [this.generation, generation, ...changes, '', ...policies]
-    return (await this.#scripts.run(CHANGE_SCRIPT, [this.#keys.policies, this.#keys.changes], args)) === 1
+    return wholeOf(await this.#scripts.run(CHANGE_SCRIPT, [this.#keys.policies, this.#keys.changes], args)) === 1
   }
 }
 
@@ -100,9 +100,8 @@ function plain(policy: LimitPolicy): object {
 }
 
 /** The fields of a hash, from the list of a script. */
-function pairs(reply: unknown): Map<string, string> {
+function pairs(list: readonly unknown[]): Map<string, string> {
   const fields = new Map<string, string>()
-  const list = Array.isArray(reply) ? (reply as readonly unknown[]) : []
-  for (let i = 0; i + 1 < list.length; i += 2) fields.set(String(list[i]), String(list[i + 1]))
+  for (let i = 0; i < list.length; i += 2) fields.set(textOf(list[i]) ?? '', textOf(list[i + 1]) ?? '')
   return fields
 }

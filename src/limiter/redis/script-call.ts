@@ -1,12 +1,16 @@
 import type { BucketName, Granted, UnitAnswer, UnitRequest } from '../contract/limiter.ts'
+import { listOf, misread, wholeOf } from './client.ts'
 import type { RedisKeys } from './keys.ts'
 
 /** The answer of the script to one request; acquire.lua says how. */
 export type ScriptAnswer = number | readonly [kind: number, ...number[]]
 
 const DENIED = 0
+const HOLDS = 1
 const UNKNOWN = 2
 const LEFT = 3
+/** The single answer to a call that came too late. */
+const LATE = -1
 
 /** Requests as the script of acquire.lua reads them. */
 export class ScriptCall {
@@ -37,6 +41,31 @@ export class ScriptCall {
   /** The first arguments of the script. */
   get args(): readonly [requests: string, limits: string] {
     return [JSON.stringify(this.#requests), JSON.stringify(this.buckets.map(({ limit }) => limit))]
+  }
+
+  /** The instant of the script, and its answer to each request; null: the call came too late. */
+  read(reply: unknown): { readonly nowUs: number; readonly answers: readonly ScriptAnswer[] | null } {
+    const [now, ...answers] = listOf(reply)
+    const nowUs = wholeOf(now)
+    if (answers.length === 1 && answers[0] === LATE) return { nowUs, answers: null }
+    if (answers.length !== this.#requests.length) throw misread(reply)
+    return { nowUs, answers: answers.map((answer) => this.#checked(answer)) }
+  }
+
+  #checked(answer: unknown): ScriptAnswer {
+    if (typeof answer === 'number' && answer >= 0) return wholeOf(answer)
+    const [kind = NaN, ...rest] = listOf(answer).map(wholeOf)
+    const isWhole =
+      kind === LEFT ||
+      (kind === DENIED && rest.length === 3 && this.#hasPlace(rest[0])) ||
+      (kind === UNKNOWN && this.#hasPlace(rest[0])) ||
+      (kind === HOLDS && rest.length > 1 && rest.slice(1).every((place) => this.#hasPlace(place)))
+    if (isWhole) return [kind, ...rest]
+    throw misread(answer)
+  }
+
+  #hasPlace(place = 0): boolean {
+    return this.buckets[place - 1] !== undefined
   }
 
   /**

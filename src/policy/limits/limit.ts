@@ -2,6 +2,7 @@
  * A limit's policy, normalised: what `limit(name, policy)` means once durations are microseconds and defaults are
  * filled in. Everything in `policy/` is pure: time is an argument, in integer microseconds of the store's clock.
  */
+import { SluiceError } from '../../base/errors.ts'
 import type { RateRule, Rule, SpacingRule } from '../rules/rule.ts'
 
 /** The treatment of a job that its buckets refuse. */
@@ -113,6 +114,32 @@ export function isStrict({ rule, spacing, mode }: LimitPolicy): boolean {
 export function gapUs({ rule, spacing }: LimitPolicy, weight: number): number {
   const everyUs = Math.max(spacing?.everyUs ?? 0, rule?.kind === 'spacing' ? rule.everyUs : 0)
   return rule?.kind === 'rate' && rule.burst === 1 ? Math.max(everyUs, (weight * rule.periodUs) / rule.rate) : everyUs
+}
+
+/** Whether a limit counts units over time. Spacing and permits count starts. */
+export function countsUnits({ rule }: Pick<LimitPolicy, 'rule'>): boolean {
+  return rule !== null && rule.kind !== 'spacing'
+}
+
+/**
+ * Refuses to correct a charge of a limit that counts no units.
+ * @param limit its name in the message
+ * @throws {SluiceError} `option.invalid`
+ */
+export function checkCharge(limit: string, policy: LimitPolicy): void {
+  if (!countsUnits(policy))
+    throw new SluiceError(
+      'option.invalid',
+      `The limit ${limit} counts starts, not units: it takes no charge. Expected a limit with a rate or a window.`,
+    )
+}
+
+/**
+ * Refuses the same at a backend, where units that return to a limit of spacing give its last start back.
+ * @throws {SluiceError} `option.invalid`
+ */
+export function checkCorrection(limit: string, policy: LimitPolicy, units: number): void {
+  if (units >= 0 || policy.rule === null) checkCharge(limit, policy)
 }
 
 /** A declared limit. */

@@ -192,7 +192,8 @@ export class StoreLimiter implements LimitBackend {
     const { budgets } = this.#store
     const back = uses.map(({ limit, key, weight }) => this.#store.charge(limit, key, -weight, atUs))
     if (permit) back.push(budgets.release([permit]))
-    await Promise.all(back)
+    // A limit of permits alone takes no units back.
+    await Promise.allSettled(back)
     this.#opened()
   }
 

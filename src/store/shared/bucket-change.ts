@@ -1,5 +1,7 @@
 import { credit, debit, extendsPenalty, penalize as closeBucket } from '../../policy/limits/bucket.ts'
+import { checkCorrection } from '../../policy/limits/limit.ts'
 import { calibrate as calibrateWindow, setLevel } from '../../policy/limits/calibrate.ts'
+import type { BucketUse } from '../contract/store.ts'
 import type { CalibrationReport } from '../contract/waits.ts'
 import { changeBuckets } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
@@ -29,7 +31,10 @@ export function* penalize(
   return yield* changeBuckets(access, ids, close)
 }
 
-/** Corrects a charge: positive units are taken, into debt if need be; negative ones return. */
+/**
+ * Corrects a charge: positive units are taken, into debt if need be; negative ones return.
+ * @throws {SluiceError} `option.invalid` for a limit that counts no units
+ */
 export function* charge(
   access: Access,
   limit: string,
@@ -38,7 +43,19 @@ export function* charge(
   chargedAtUs: number,
   worker: number = FLEET,
 ): Reading<void> {
+  const policy = (yield* ask(() => access.limits())).policy(limit, key)
+  if (policy) checkCorrection(limit, policy, units)
   yield* change(access, limit, key, worker, correctBy(units, chargedAtUs))
+}
+
+/** Gives back what a start took of a bucket. */
+export function* giveBack(
+  access: Access,
+  { limit, key, weight }: BucketUse,
+  takenAtUs: number,
+  worker: number,
+): Reading<void> {
+  yield* change(access, limit, key, worker, correctBy(-weight, takenAtUs))
 }
 
 /**

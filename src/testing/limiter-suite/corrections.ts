@@ -1,4 +1,4 @@
-import { equal, matches } from './expectations.ts'
+import { equal, matches, refused } from './expectations.ts'
 import { type Cases, SECOND_US } from './subject.ts'
 
 /** Charges, penalties and reports correct one bucket. */
@@ -11,6 +11,35 @@ export const CORRECTIONS: Cases = {
     await subject.backend.charge({ limit: 'crm', key: '' }, 5, atUs)
     equal(await subject.ask('crm'), ['crm 600'])
     equal((await subject.backend.inspect({ limit: 'crm', key: '' }))?.debt, 5)
+  },
+
+  'a limit that counts no units refuses a charge, and stays as it is': async (subject) => {
+    await subject.define({ paced: { every: '1s' }, slots: { concurrency: 2 } })
+    const { atUs } = await subject.granted('paced')
+    await subject.granted('slots')
+    for (const [limit, units] of [
+      ['paced', 3],
+      ['slots', 3],
+      ['slots', -1],
+    ] as const)
+      await refused(subject.backend.charge({ limit, key: '' }, units, atUs), 'option.invalid')
+    equal(await subject.ask('paced', 'slots', 'slots'), ['paced 1000', 'go', 'slots permit'])
+  },
+
+  'a refused charge stops no other change of its bucket': async (subject) => {
+    await subject.define({ paced: { every: '1s' } })
+    const paced = { limit: 'paced', key: '' }
+    const charged = refused(subject.backend.charge(paced, 3, 0), 'option.invalid')
+    equal(await subject.backend.penalize(paced, 2 * SECOND_US), true)
+    await charged
+    equal(await subject.ask('paced'), ['paced 2000'])
+  },
+
+  'units that return to a limit of spacing give its last start back': async (subject) => {
+    await subject.define({ paced: { every: '1s' } })
+    const { atUs } = await subject.granted('paced')
+    await subject.backend.charge({ limit: 'paced', key: '' }, -1, atUs)
+    equal(await subject.ask('paced', 'paced'), ['go', 'paced 1000'])
   },
 
   'a penalty closes the bucket for all, and leaves one unit at its end': async (subject) => {

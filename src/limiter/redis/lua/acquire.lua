@@ -192,9 +192,11 @@ local function giveBack(request, at)
   local i, units = request[7], request[8]
   local bucket = load(i)
   if bucket.kind ~= 'known' then return bucket.kind == 'unknown' and {2, i} or {3} end
+  -- That is refused there.
+  if not bucket.policy.rule then return {3} end
   local found, state = touch(bucket)
   missing = false
-  if found.rule and not RULES[found.rule.kind].back(found.rule, state.rule, units, at) then return {3} end
+  if not RULES[found.rule.kind].back(found.rule, state.rule, units, at) then return {3} end
   local allowance = state.allowance
   if allowance and at >= allowance.since then allowance.units = allowance.units + units end
   bucket.changed = true

@@ -3,7 +3,7 @@ import type { JobError } from '../../../jobs/job-error.ts'
 import type { JobState } from '../../../jobs/job-state.ts'
 import type { Settlement } from '../../../jobs/settlement.ts'
 import { type FlowMove, MAX_FLOW_BYTES, MAX_FLOW_DEPTH, MAX_FLOW_STEPS } from '../../../jobs/workflow.ts'
-import { charge } from '../bucket-change.ts'
+import { giveBack } from '../bucket-change.ts'
 import { ask, type Reading } from '../reading.ts'
 import type { SettleRequest } from '../settle-once.ts'
 import { MoveBatch } from './move-batch.ts'
@@ -68,8 +68,7 @@ export function* moveJobs(access: Access, requests: readonly MoveRequest[]): Rea
 function* refund(access: Access, { started }: FlowJob, { worker, settlement }: MoveRequest): Reading<void> {
   const { then } = settlement.move
   if (then.kind !== 'withdraw') return
-  for (const { limit, key, weight } of then.uses)
-    if (weight > 0) yield* charge(access, limit, key, -weight, started ?? 0, worker)
+  for (const use of then.uses) if (use.weight > 0) yield* giveBack(access, use, started ?? 0, worker)
 }
 
 /** Permits that the run gives back by this move. */
