@@ -51,7 +51,7 @@ export function patientUntil(
       const { bucket } = waitList
       const own = slots > 0 ? waitList.first((each) => each === queue) : null
       if (!own && (bucket.granted === 0 || waitList.empty)) continue
-      const weight = own ? weightOfFirst(own, bucket) : bucket.grantedUnits / bucket.granted
+      const weight = own ? weightOfFirst(own, bucket) : Math.ceil(bucket.grantedUnits / bucket.granted)
       const needUs = own
         ? needOf(source, own, own.heads[own.next] ?? null, bucket, nowUs)
         : (deniedUntilUs(bucket, weight, nowUs, null) ?? nowUs)
