@@ -143,6 +143,29 @@ describe.each(STORES)('calls of several processes at 1,000 starts a second on $n
     await stop()
   })
 
+  it.each([100, 400])('start also %i ms after the last caller of a process has left', async (gapMs) => {
+    const slower = limit('slower', { rate: 100, per: '1s' })
+    const { clock, engines } = await crowd([0, 0])
+    await engines[0]?.limits.acquire([slower.weight(100)])
+    const calls = engines.map(({ limits }) => {
+      const end = new AbortController()
+      const ask = async (): Promise<unknown> =>
+        limits.acquire([slower], { wait: true, signal: end.signal }).catch((error: unknown) => error)
+      return { end, waiting: Array.from({ length: 20 }, ask) }
+    })
+    await clock.advance(50)
+    calls[1]?.end.abort()
+    await clock.advance(gapMs)
+    let started = false
+    const late = engines[1]?.limits.acquire([slower], { wait: true }).then(() => (started = true))
+    await clock.advance(10)
+    calls[0]?.end.abort()
+    await clock.advance('2s')
+    expect(started).toBe(true)
+    await late
+    await Promise.all(calls.flatMap(({ waiting }) => waiting))
+  })
+
   it('start before a caller leaves that came while others had their turns', async () => {
     const slower = limit('slower', { rate: 100, per: '1s' })
     const { clock, engines } = await crowd([0, 0])

@@ -44,6 +44,8 @@ withPostgres('the round trips of plain code on PostgreSQL', () => {
     (await store.budgets.acquire(keys.map(request))).map(({ kind }) => kind)
 
   test('are two where budgets are known, however many there are', async () => {
+    // The first call reads the limits.
+    await acquire('c')
     await acquire('a', 'b')
     pool.queries.length = 0
     expect(await acquire('a')).toEqual(['granted'])
@@ -61,5 +63,34 @@ withPostgres('the round trips of plain code on PostgreSQL', () => {
     await admin.end()
     expect(await acquire('a', 'b', 'a')).toEqual(['granted', 'granted', 'granted'])
     expect(await acquire('a', 'a')).toEqual(['granted', 'denied'])
+  })
+
+  test('calls at once with a new bucket each wait for no deadlock', async () => {
+    await acquire('a')
+    const uses = (i: number): UnitRequest['uses'] => ['a', `new ${i}`].map((key) => ({ limit: 'r', key, weight: 1 }))
+    const reserve = (i: number) => store.budgets.reserve({ ...request(''), uses: uses(i), permit: `${i}` }, 1e12)
+    for (let i = 0; i < 20; i++) await Promise.all([i, i, i, i, i + 1].map(reserve))
+    expect([...pool.errors]).toEqual([])
+  })
+
+  test('calls at once outlive that a bucket of theirs is forgotten', async () => {
+    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
+    for (let i = 0; i < 20; i++) {
+      await acquire('kept', 'gone')
+      await admin.query(`DELETE FROM ${schema}.buckets WHERE key = 'gone'`)
+      await Promise.all([acquire('gone'), acquire('kept', `a${i}`), acquire('kept', `b${i}`)])
+    }
+    await admin.end()
+    expect([...pool.errors]).toEqual([])
+  })
+
+  test('the end of an override is written without a search for unreadable rows', async () => {
+    const change = { rate: 1_000_000 }
+    const untilUs = store.nowUs() + 1000
+    await store.override({ limit: 'r', key: null, kind: 'override', change, untilUs, by: null, reason: null })
+    while (store.nowUs() <= untilUs) await acquire('b')
+    pool.queries.length = 0
+    expect(await acquire('a')).toEqual(['granted'])
+    expect(pool.queries.filter((text) => text.includes('weights IS NOT NULL'))).toEqual([])
   })
 })

@@ -230,10 +230,7 @@ export class Tickets {
     }
   }
 
-  /**
-   * Until when the tickets leave the turn to others; null: no other waits, or they stand in several lines.
-   * @param before one of the only line that the claim served
-   */
+  /** Until when the tickets leave the turn to others; null: they do not. @param before one that the claim served */
   #patience({ patientUntilUs }: Claim, before: Ticket | undefined): number | null {
     const [ticket = before] = this.#tickets.values()
     this.#crowd = null
@@ -375,7 +372,11 @@ export class Tickets {
     this.#wake?.cancel()
     this.#wakesUs = atUs
     const delayMs = Math.max(0, (atUs - clock.monotonicUs()) / 1000)
-    const run = (): void => this.#claimSoon()
+    const run = (): void => {
+      this.#wake = null
+      this.#patient &&= this.#tickets.size > 0
+      this.#claimSoon()
+    }
     this.#wake = clock.setFineTimer?.(run, delayMs) ?? clock.setTimer(run, delayMs)
   }
 

@@ -32,6 +32,12 @@ export function bucketOf(limits: Timelines, row: readonly unknown[], { nowUs, wa
 /** The rows of `OPEN`, by statement. */
 type Opened = [unknown, [[number]?], [[number, number]], unknown[][], StandingRow[]]
 
+/** A bucket is gone. Its transaction runs again: it must make no bucket while it holds the locks of others. */
+class Forgotten extends Error {
+  override readonly name = 'Forgotten'
+  readonly code = '40001'
+}
+
 /** Locks buckets, and reads what a decision about them needs, in one round trip. */
 export async function openBuckets(
   context: Context,
@@ -48,6 +54,9 @@ export async function openBuckets(
   const wanted = new Set(names.map(BucketIds.nameOf))
   const loaded = bucketsOf({ limitName: (stored) => stored }, limits, instant, rows)
   const buckets = loaded.filter((bucket) => wanted.has(BucketIds.nameOf(bucket)))
-  if (buckets.length < ids.length) context.bucketIds.forget()
+  if (buckets.length < ids.length) {
+    context.bucketIds.forget()
+    throw new Forgotten()
+  }
   return { buckets, limits, instant, standing }
 }

@@ -132,18 +132,18 @@ export class QueueNumbers {
 export class BucketIds {
   readonly #ids = new Map<string, number>()
 
+  /** New buckets are made before the transaction begins: others need not wait for its end with locks of their own. */
   async of(db: Statements, names: readonly BucketName[]): Promise<number[]> {
     if (this.#ids.size + names.length > BUCKETS_REMEMBERED) this.#ids.clear()
-    const unknown = names.filter((name) => !this.#ids.has(BucketIds.nameOf(name)))
-    if (unknown.length > 0) {
-      const [[[found]]] = (await db.script(
-        FIND_BUCKETS,
-        JSON.stringify(unknown.map(({ limit, key }) => [limit, key])),
-      )) as [[[string]]]
-      const ids = JSON.parse(found) as number[]
-      for (const [i, name] of unknown.entries()) this.#ids.set(BucketIds.nameOf(name), ids[i] as number)
-    }
-    return names.map((name) => this.#ids.get(BucketIds.nameOf(name)) as number)
+    const ids = names.map((name) => this.#ids.get(BucketIds.nameOf(name)))
+    const unknown = names.filter((_, i) => ids[i] === undefined)
+    if (unknown.length === 0) return ids as number[]
+    const { before } = db
+    const uses = JSON.stringify(unknown.map(({ limit, key }) => [limit, key]))
+    const rows = await (before ? before(FIND_BUCKETS, uses) : db.script(FIND_BUCKETS, uses))
+    const found = JSON.parse((rows as [[[string]]])[0][0][0]) as number[]
+    if (before) for (const [i, name] of unknown.entries()) this.#ids.set(BucketIds.nameOf(name), found[i] as number)
+    return ids.map((id) => id ?? (found.shift() as number))
   }
 
   forget(): void {

@@ -309,11 +309,12 @@ export class PostgresStore extends SharedVerbs implements Store {
   }
 
   #decide<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    return this.#transaction(work).catch(async (error: unknown) => {
-      if (!(error instanceof OverrideOver)) throw error
-      await this.#endOverdue()
-      return this.#decide(work)
-    })
+    const decide = (): Promise<T> =>
+      this.#db.transaction(work).catch(async (error: unknown) => {
+        if (!(error instanceof OverrideOver)) throw error
+        return this.#endOverdue().then(decide)
+      })
+    return this.#unreadable.mend(decide)
   }
 
   /** Runs a transaction that may let jobs start. */
