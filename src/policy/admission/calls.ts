@@ -51,16 +51,10 @@ export function patientUntil(
       const { bucket } = waitList
       const own = slots > 0 ? waitList.first((each) => each === queue) : null
       if (!own && (bucket.granted === 0 || waitList.empty)) continue
-      const weight = own ? weightOfFirst(own, bucket) : Math.ceil(bucket.grantedUnits / bucket.granted)
-      const needUs = own
-        ? needOf(source, own, own.heads[own.next] ?? null, bucket, nowUs)
-        : (deniedUntilUs(bucket, weight, nowUs, null) ?? nowUs)
+      const next = own ? waitingIn(own, bucket, slots, source, nowUs) : comingTo(bucket, nowUs)
       // A resume or an override may open a bucket that is closed for longer.
-      if (!isOfHandfuls(waitList, source) || needUs > nowUs + OTHERS_US) return undefined
-      const restUs = restOf(waitList, queue, own, own ? slots : bucket.granted, weight, source)
-      // Those that come next ask by themselves.
-      if (!own && isAmple(bucket, nowUs)) return undefined
-      untilUs = Math.min(untilUs ?? Infinity, needUs + restUs)
+      if (!next || !isOfHandfuls(waitList, source) || next.needUs > nowUs + OTHERS_US) return undefined
+      untilUs = Math.min(untilUs ?? Infinity, next.needUs + restOf(waitList, queue, own, next, source))
     }
   }
   return untilUs
@@ -73,16 +67,35 @@ export function isOfHandfuls(waitList: WaitList, source: AdmissionSource): boole
   return true
 }
 
+/** Calls of one process, by when their bucket admits the first of them. */
+interface Handful {
+  readonly count: number
+  readonly weight: number
+  readonly needUs: number
+}
+
+function waitingIn(own: Lane, bucket: Bucket, count: number, source: AdmissionSource, nowUs: number): Handful {
+  const head = own.heads[own.next] ?? null
+  const weight = head ? weightOf(head, own.buckets.indexOf(bucket), bucket) : 1
+  return { count, weight, needUs: needOf(source, own, head, bucket, nowUs) }
+}
+
+/** Those that follow the calls just granted, if they are as many; null: they ask by themselves, since units are left. */
+function comingTo(bucket: Bucket, nowUs: number): Handful | null {
+  if (isAmple(bucket, nowUs)) return null
+  const weight = Math.ceil(bucket.grantedUnits / bucket.granted)
+  return { count: bucket.granted, weight, needUs: deniedUntilUs(bucket, weight, nowUs, null) ?? nowUs }
+}
+
 /**
  * How long the calls of a queue rest from their next start on. Each lane before theirs is expected to take as many as
- * they do then. @param own their lane; null: they come behind all others @param count how many they are
+ * they do then. @param own their lane; null: they come behind all others
  */
 function restOf(
   waitList: WaitList,
   of: number,
   own: Lane | null,
-  count: number,
-  weight: number,
+  { count, weight }: Handful,
   source: AdmissionSource,
 ): number {
   const { policy } = waitList.bucket
@@ -100,11 +113,6 @@ function restOf(
 /** Whether so many units of a bucket are left that its processes are slower than it. */
 function isAmple({ policy, state, active }: Bucket, nowUs: number): boolean {
   return policy !== null && couldGrant(policy, state, active, nowUs) * paceOf(policy).intervalUs >= slackOf(policy)
-}
-
-function weightOfFirst(lane: Lane, bucket: Bucket): number {
-  const head = lane.heads[lane.next]
-  return head ? weightOf(head, lane.buckets.indexOf(bucket), bucket) : 1
 }
 
 function isQuick(policy: LimitPolicy | null): boolean {

@@ -115,11 +115,8 @@ export function wakesOthers(
 ): boolean {
   for (const [{ granted, wakeAtUs }, waitList] of waitLists) {
     if (wakeAtUs === null || (granted === 0 && (wakeAtUs <= nowUs || wakeAtUs === waitList.dueAtUs))) continue
-    for (const queue of waitList.queues())
-      if (source.served(queue) === 'elsewhere') {
-        if (isOfHandfuls(waitList, source)) break
-        return true
-      }
+    if (isOfHandfuls(waitList, source)) continue
+    for (const queue of waitList.queues()) if (source.served(queue) === 'elsewhere') return true
   }
   return false
 }
