@@ -10,6 +10,7 @@ import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
 import type { PolicyChange } from '../../policy/limits/override.ts'
 import type { BucketReport, ChangeRequest } from '../contract/limiter.ts'
+import { unknown } from './waiter.ts'
 
 /** Which buckets a change concerns, until when, by whom and why. */
 export interface ChangeOptions extends Remark {
@@ -51,7 +52,7 @@ export function bucketView(
   clock: Clock,
   counts: Pick<LimiterBucket, 'waiting' | 'grantedBlindly'>,
 ): LimiterBucket {
-  if (!report) throw new SluiceError('limit.unknown', `The backend does not know the limit ${limit}.`)
+  if (!report) throw unknown(limit)
   const { available, debt, capacity, active, nextInUs, closedForUs, policy } = report
   const at = (us: number): Date => new Date(clock.now() + us / 1000)
   return {

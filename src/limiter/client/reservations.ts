@@ -10,6 +10,7 @@ import type { BucketUse, Granted, LimitBackend } from '../contract/limiter.ts'
 import type { Confirmed, Reservation } from './calls.ts'
 import type { Permit } from './permit.ts'
 import type { LimiterLimits, Use } from './uses.ts'
+import { unknown } from './waiter.ts'
 
 /** The options of `reserve`. */
 export interface ReserveOptions {
@@ -63,8 +64,7 @@ export class Reservations {
       // Another process may confirm a named one.
       ({ kind }) => kind === 'booked' && id === undefined && this.cancel(permit).catch(() => undefined),
     )
-    if (answer.kind === 'unknown')
-      throw new SluiceError('limit.unknown', `The backend does not know the limit ${answer.limit}.`)
+    if (answer.kind === 'unknown') throw unknown(answer.limit)
     if (answer.kind === 'booked') {
       if (id === undefined) this.#reserved.set(answer.id, buckets)
       return { id: answer.id, startAfterMs: answer.startAfterUs / 1000 }
