@@ -41,7 +41,7 @@ export interface GrantedTicket {
 export interface Budgets {
   /**
    * Decides requests in order, as `LimitBackend.acquire` does. A lane that waits for one of its buckets, and that the
-   * request does not outrank, denies it; calls of another process do so at a quick limit once they have waited for a while.
+   * request does not outrank, denies it. Calls of another process do not while units lie unused beside them.
    * @param own the queue of the tickets of the process that asks; absent: all that wait deny it
    */
   acquire(requests: readonly UnitRequest[], own?: string): Promise<UnitAnswer[]>

@@ -9,13 +9,19 @@ const [MINE, THEIRS] = [`${TICKETS}mine`, `${TICKETS}theirs`]
 export function calls(backend: StoreBackend): void {
   const harness = eachHarness(backend)
 
-  /** Whether a call starts, by whose it is. */
-  async function starts(w: StoreHarness, own: string | undefined, priority = 0): Promise<boolean> {
+  /** How many of several calls start, by whose they are. */
+  async function started(w: StoreHarness, own: string | undefined, count: number, priority = 0): Promise<number> {
     const uses = [{ limit: 'r', key: '', weight: 1 }]
     const request = { uses, priority, line: 0, permit: 'p', leaseUs: 1e6 }
-    const [answer] = await w.store.budgets.acquire([request], own)
-    return answer?.kind === 'granted'
+    const answers = await w.store.budgets.acquire(
+      Array.from({ length: count }, () => request),
+      own,
+    )
+    return answers.filter(({ kind }) => kind === 'granted').length
   }
+
+  const starts = async (...[w, own, priority]: [StoreHarness, string | undefined, number?]): Promise<boolean> =>
+    (await started(w, own, 1, priority)) === 1
 
   /** A call waits in the queue of its process, whose claim has found the bucket empty. */
   async function waiting(w: StoreHarness, priority = 0): Promise<void> {
@@ -35,6 +41,14 @@ export function calls(backend: StoreBackend): void {
     expect(await starts(w, MINE)).toBe(false)
     w.at(60)
     expect(await starts(w, MINE)).toBe(true)
+  })
+
+  test('go first together only as long as units are to spare', async () => {
+    const w = harness()
+    await waiting(w)
+    w.at(60)
+    // A half of the burst but for the 1 that makes it one: 49.5 of 100.
+    expect(await started(w, MINE, 30)).toBe(11)
   })
 
   test('go before none of their own process, and before nobody without one', async () => {

@@ -27,8 +27,8 @@ export function* openEach(access: Access, ids: readonly number[]): Reading<OpenB
 interface Holders {
   /** The highest level of those before which nothing of their level starts. */
   level: number
-  /** The highest level of calls that only hold up what is below them. */
-  passed: number
+  /** The calls of other processes, before which calls of their level may start: their highest level and earliest turn. */
+  readonly calls: { level: number; turn: number }
 }
 
 /** The lanes that stand in wait lists and hold newcomers up, by bucket. */
@@ -41,18 +41,16 @@ export type Standing = ReadonlyMap<number, Holders>
 export function* standingAt(access: Access, ledger: StoreLedger, own: string | null): Reading<Standing> {
   const standing = new Map<number, Holders>()
   if (ledger.standing.length === 0) return standing
-  const { nowUs } = ledger
-  const served = yield* servedQueues(access, nowUs)
-  const buckets = new Map(ledger.buckets.map((bucket) => [bucket.id, bucket]))
-  for (const [id, stored, level, turn] of ledger.standing) {
-    const [queue, bucket] = [access.queueName(stored), buckets.get(id)]
-    if (!served.has(queue)) continue
-    const holders = standing.get(id) ?? { level: -Infinity, passed: -Infinity }
-    const isOther = own !== null && queue !== own && isOfTickets(queue)
-    const isPassed = isOther && bucket !== undefined && mayPass(turn, bucket, nowUs)
-    if (isPassed) holders.passed = Math.max(level, holders.passed)
-    else holders.level = Math.max(level, holders.level)
-    standing.set(id, holders)
+  const served = yield* servedQueues(access, ledger.nowUs)
+  const waitedFor = new Set(ledger.buckets.filter(({ wakeAtUs }) => wakeAtUs !== null).map(({ id }) => id))
+  for (const [bucket, stored, level, turn] of ledger.standing) {
+    const queue = access.queueName(stored)
+    if (!served.has(queue) || !waitedFor.has(bucket)) continue
+    const holders = standing.get(bucket) ?? { level: -Infinity, calls: { level: -Infinity, turn: Infinity } }
+    const of = own !== null && queue !== own && isOfTickets(queue) ? holders.calls : holders
+    of.level = Math.max(level, of.level)
+    if (of === holders.calls) of.turn = Math.min(turn, of.turn)
+    standing.set(bucket, holders)
   }
   return standing
 }
@@ -69,7 +67,12 @@ export function heldUp(ledger: StoreLedger, standing: Standing, request: UnitReq
     const holders = standing.get(bucket.stored.id)
     if (!holders) return false
     const level = levelOf(priority - steps, isAssured(buckets, uses, bucket, nowUs))
-    return holders.level >= level || holders.passed > level
+    const { calls } = holders
+    return (
+      holders.level >= level ||
+      calls.level > level ||
+      (calls.level === level && !mayPass(calls.turn, bucket.stored, nowUs))
+    )
   })
   if (!before) return null
   const opening = openingOf(buckets, request, nowUs)
