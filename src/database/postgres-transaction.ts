@@ -66,9 +66,6 @@ async function finished<T>(
       get: async (sql, ...values) => (await opened()).get(sql, ...values),
       run: async (sql, ...values) => (await opened()).run(sql, ...values),
       script,
-      get before() {
-        return state.is === 'new' ? (sql: string, ...values: string[]) => statements.script(sql, ...values) : undefined
-      },
       async last(sql, ...values) {
         const rows = await script(`${sql}; COMMIT`, ...values)
         state.is = 'over'

@@ -15,8 +15,6 @@ export interface Statements {
    * Runs several statements in one round trip and returns each one's rows. `$1` and so on are written into the text.
    */
   script(sql: string, ...values: string[]): Promise<(readonly unknown[])[][]>
-  /** A script before a transaction begins, which commits by itself; absent: it has begun, or there is none. */
-  readonly before?: ((sql: string, ...values: string[]) => Promise<(readonly unknown[])[][]>) | undefined
   /** The last script of a transaction, which it commits in the same round trip; absent: outside of one. */
   last?(sql: string, ...values: string[]): Promise<(readonly unknown[])[][]>
 }

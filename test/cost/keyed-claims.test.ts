@@ -1,48 +1,26 @@
 // The cost of a claim of many lanes on PostgreSQL: one read and one write, for any share and any number of lanes.
-import { Pool } from 'pg'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { createIds } from '../../src/base/ids.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
-import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
-import { RETENTION } from '../conformance/store/backend.ts'
-import { POSTGRES_URL } from '../store/postgres-backend.ts'
+import type { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { withPostgres } from '../store/postgres-server.ts'
-import { WatchedPool } from '../store/postgres-watched.ts'
-import { dropSchema } from '../drop-schema.ts'
+import { eachWatchedStore, type WatchedPool } from '../store/postgres-watched.ts'
 
 const SLOTS = 40
 
 withPostgres('the round trips of a keyed claim on PostgreSQL', () => {
   const newId = createIds(systemClock)
-  let count = 0
-  let schema: string
+  const watched = eachWatchedStore('keyed')
   let pool: WatchedPool
   let store: PostgresStore
   let worker: number
 
   beforeEach(async () => {
-    schema = `sluice_keyed_${process.pid}_${++count}`
-    pool = new WatchedPool()
-    store = new PostgresStore({
-      connection: pool,
-      schema,
-      clock: systemClock,
-      retention: RETENTION,
-      notify: false,
-    })
-    await store.open()
+    ;({ pool, store } = watched())
     worker = await store.join(['q'], 1e12)
     await store.define([{ name: 'r', policy: normalisePolicy({ rate: 1_000_000, per: '1s' }, 'r'), version: 0 }])
-  })
-
-  afterEach(async () => {
-    await store.close()
-    await pool.end()
-    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
-    await dropSchema(admin, schema)
-    await admin.end()
   })
 
   /** `each` jobs of every key. */

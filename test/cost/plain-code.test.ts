@@ -1,36 +1,16 @@
 // The cost of a call of plain code on PostgreSQL. A bucket's lock is held for one turn of the caller only.
-import { Pool } from 'pg'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { systemClock } from '../../src/base/clock.ts'
+import { beforeEach, expect, test } from 'vitest'
 import type { UnitRequest } from '../../src/limiter/contract/limiter.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
-import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
-import { RETENTION } from '../conformance/store/backend.ts'
-import { dropSchema } from '../drop-schema.ts'
-import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
-import { WatchedPool } from '../store/postgres-watched.ts'
+import { eachWatchedStore } from '../store/postgres-watched.ts'
 
 withPostgres('the round trips of plain code on PostgreSQL', () => {
-  let count = 0
-  let schema: string
-  let pool: WatchedPool
-  let store: PostgresStore
+  const watched = eachWatchedStore('calls')
 
   beforeEach(async () => {
-    schema = `sluice_calls_${process.pid}_${++count}`
-    pool = new WatchedPool()
-    store = new PostgresStore({ connection: pool, schema, clock: systemClock, retention: RETENTION, notify: false })
-    await store.open()
+    const { store } = watched()
     await store.define([{ name: 'r', policy: normalisePolicy({ rate: 3, per: '1h' }, 'r'), version: 0 }])
-  })
-
-  afterEach(async () => {
-    await store.close()
-    await pool.end()
-    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
-    await dropSchema(admin, schema)
-    await admin.end()
   })
 
   const request = (key: string): UnitRequest => ({
@@ -41,9 +21,10 @@ withPostgres('the round trips of plain code on PostgreSQL', () => {
     line: 0,
   })
   const acquire = async (...keys: string[]): Promise<string[]> =>
-    (await store.budgets.acquire(keys.map(request))).map(({ kind }) => kind)
+    (await watched().store.budgets.acquire(keys.map(request))).map(({ kind }) => kind)
 
   test('are two where budgets are known, however many there are', async () => {
+    const { pool } = watched()
     // The first call reads the limits.
     await acquire('c')
     await acquire('a', 'b')
@@ -58,33 +39,43 @@ withPostgres('the round trips of plain code on PostgreSQL', () => {
 
   test('a bucket that was forgotten in between is made again', async () => {
     expect(await acquire('a', 'a', 'a', 'a')).toEqual(['granted', 'granted', 'granted', 'denied'])
-    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
-    await admin.query(`DELETE FROM ${schema}.buckets`)
-    await admin.end()
+    await watched().sql('DELETE FROM buckets')
     expect(await acquire('a', 'b', 'a')).toEqual(['granted', 'granted', 'granted'])
     expect(await acquire('a', 'a')).toEqual(['granted', 'denied'])
   })
 
-  test('calls at once with a new bucket each wait for no deadlock', async () => {
+  test('a call that meets a bucket which another is about to make waits for it without a lock', async () => {
+    const { store, pool } = watched()
     await acquire('a')
-    const uses = (i: number): UnitRequest['uses'] => ['a', `new ${i}`].map((key) => ({ limit: 'r', key, weight: 1 }))
-    const reserve = (i: number) => store.budgets.reserve({ ...request(''), uses: uses(i), permit: `${i}` }, 1e12)
-    for (let i = 0; i < 20; i++) await Promise.all([i, i, i, i, i + 1].map(reserve))
+    const uses = ['a', 'new'].map((key) => ({ limit: 'r', key, weight: 1 }))
+    const reserve = (permit: string) => store.budgets.reserve({ ...request(''), uses, permit }, 1e12)
+    // The first has made the bucket, and has locked nothing when the second looks for it the second time.
+    const later: Promise<unknown>[] = []
+    pool.before = async (text) => {
+      if (!text.includes('lock_buckets') || later.length > 0) return
+      const seen = pool.queries.length
+      later.push(reserve('second'))
+      await expect.poll(() => pool.queries.slice(seen).some((each) => each.includes('own_buckets'))).toBe(true)
+    }
+    expect(await reserve('first')).toMatchObject({ kind: 'booked' })
+    expect(await later[0]).toMatchObject({ kind: 'booked' })
     expect([...pool.errors]).toEqual([])
   })
 
   test('calls at once outlive that a bucket of theirs is forgotten', async () => {
-    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
-    for (let i = 0; i < 20; i++) {
-      await acquire('kept', 'gone')
-      await admin.query(`DELETE FROM ${schema}.buckets WHERE key = 'gone'`)
-      await Promise.all([acquire('gone'), acquire('kept', `a${i}`), acquire('kept', `b${i}`)])
+    const { pool, sql } = watched()
+    await acquire('a')
+    for (let i = 0; i < 3; i++) {
+      await acquire(`kept ${i}`, 'gone')
+      await sql("DELETE FROM buckets WHERE key = 'gone'")
+      const answers = await Promise.all([acquire('gone'), acquire(`kept ${i}`, `a${i}`), acquire(`kept ${i}`, `b${i}`)])
+      expect(answers.flat()).toEqual(Array.from({ length: 5 }, () => 'granted'))
     }
-    await admin.end()
     expect([...pool.errors]).toEqual([])
   })
 
   test('the end of an override is written without a search for unreadable rows', async () => {
+    const { store, pool } = watched()
     const change = { rate: 1_000_000 }
     const untilUs = store.nowUs() + 1000
     await store.override({ limit: 'r', key: null, kind: 'override', change, untilUs, by: null, reason: null })

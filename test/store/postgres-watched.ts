@@ -1,5 +1,10 @@
 import { Pool } from 'pg'
+import { afterEach, beforeEach } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
 import type { PgPool, PgPoolClient } from '../../src/database/pg.ts'
+import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
+import { RETENTION } from '../conformance/store/backend.ts'
+import { dropSchema } from '../drop-schema.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 
 /** A pool that reports each query before it is sent, and counts the errors that come back by their code. */
@@ -51,4 +56,41 @@ export class WatchedPool implements PgPool {
   off(): void {
     // Nor stops waiting for.
   }
+}
+
+/** A store whose queries a test watches. */
+interface Watched {
+  readonly store: PostgresStore
+  readonly pool: WatchedPool
+  /** Runs a statement in the schema of the store. */
+  readonly sql: (text: string) => Promise<unknown>
+}
+
+/** Opens such a store in a schema of its own for each test of the surrounding block. */
+export function eachWatchedStore(name: string): () => Watched {
+  let count = 0
+  let watched: Watched
+  let admin: Pool
+  let schema: string
+  beforeEach(async () => {
+    schema = `sluice_${name}_${process.pid}_${++count}`
+    const pool = new WatchedPool()
+    const store = new PostgresStore({
+      connection: pool,
+      schema,
+      clock: systemClock,
+      retention: RETENTION,
+      notify: false,
+    })
+    await store.open()
+    admin = new Pool({ connectionString: POSTGRES_URL, max: 1, options: `-c search_path=${schema}` })
+    watched = { store, pool, sql: (text) => admin.query(text) }
+  })
+  afterEach(async () => {
+    await watched.store.close()
+    await watched.pool.end()
+    await dropSchema(admin, schema)
+    await admin.end()
+  })
+  return () => watched
 }

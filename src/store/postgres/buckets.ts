@@ -32,7 +32,7 @@ export function bucketOf(limits: Timelines, row: readonly unknown[], { nowUs, wa
 /** The rows of `OPEN`, by statement. */
 type Opened = [unknown, [[number]?], [[number, number]], unknown[][], StandingRow[]]
 
-/** A bucket is gone. Its transaction runs again: it must make no bucket while it holds the locks of others. */
+/** A bucket is not there. Its transaction runs again: it must make no bucket while it holds the locks of others. */
 class Forgotten extends Error {
   override readonly name = 'Forgotten'
   readonly code = '40001'

@@ -128,21 +128,18 @@ export class QueueNumbers {
   }
 }
 
-/** The ids of the fleet's buckets. The row shows whether one is out of date. */
+/** The ids of the fleet's buckets. The row shows whether one is out of date, or not committed yet. */
 export class BucketIds {
   readonly #ids = new Map<string, number>()
 
-  /** New buckets are made before the transaction begins: others need not wait for its end with locks of their own. */
   async of(db: Statements, names: readonly BucketName[]): Promise<number[]> {
     if (this.#ids.size + names.length > BUCKETS_REMEMBERED) this.#ids.clear()
     const ids = names.map((name) => this.#ids.get(BucketIds.nameOf(name)))
     const unknown = names.filter((_, i) => ids[i] === undefined)
     if (unknown.length === 0) return ids as number[]
-    const { before } = db
-    const uses = JSON.stringify(unknown.map(({ limit, key }) => [limit, key]))
-    const rows = await (before ? before(FIND_BUCKETS, uses) : db.script(FIND_BUCKETS, uses))
+    const rows = await db.script(FIND_BUCKETS, JSON.stringify(unknown.map(({ limit, key }) => [limit, key])))
     const found = JSON.parse((rows as [[[string]]])[0][0][0]) as number[]
-    if (before) for (const [i, name] of unknown.entries()) this.#ids.set(BucketIds.nameOf(name), found[i] as number)
+    for (const [i, name] of unknown.entries()) this.#ids.set(BucketIds.nameOf(name), found[i] as number)
     return ids.map((id) => id ?? (found.shift() as number))
   }
 

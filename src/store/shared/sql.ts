@@ -135,10 +135,7 @@ export interface Access extends FlowAccess {
   bucketId(limit: string, key: string, worker: number): Answer<number>
   /** The limits as this process last read them. `openBuckets` reads them again if any of them has changed. */
   knownLimits(): Timelines
-  /**
-   * Locks the fleet's buckets of these names, in the order of their ids, and creates those that are new. One that was
-   * just forgotten may be missing.
-   */
+  /** Locks the fleet's buckets of these names, in the order of their ids, and creates those that are new. */
   openBuckets(names: readonly BucketName[]): Answer<OpenBuckets>
   /** Locks a queue, which is recorded if it is new. */
   lockQueue(queue: string): unknown

@@ -18,8 +18,6 @@ const SAVE = `UPDATE sluice.buckets AS b SET state = e.value ->> 1, revision = (
 const PERMIT = `INSERT INTO sluice.permits (id, buckets, until)
   SELECT e.value ->> 0, e.value ->> 1, (e.value ->> 2)::bigint FROM json_array_elements($1::json) e
   WHERE true ON CONFLICT (id) DO NOTHING RETURNING id`
-/** A bucket may be pruned between its creation and its lock. */
-const TRIES = 5
 
 /** A permit that a step takes. */
 interface NewPermit {
@@ -108,8 +106,7 @@ export class StoreLedger implements Ledger {
     return [...this.#buckets.values()].map(({ stored }) => stored)
   }
 
-  /** Writes what the step has changed. */
-  /** @param isLast nothing else follows in its transaction */
+  /** Writes what the step has changed. @param isLast nothing else follows in its transaction */
   *save({ db }: Access, isLast = false): Reading<void> {
     yield* this.#takePermits(db)
     const { nowUs, limits, wakes } = this
@@ -142,12 +139,14 @@ export function* openLedger(access: Access, names: readonly BucketName[]): Readi
   const wanted = new Map(names.map((name) => [idOf(name), name]))
   const sharedBy = (limits: Timelines): BucketName[] =>
     [...wanted.values()].filter(({ limit, key }) => isShared(limits.policy(limit, key)))
-  for (let tries = 1; ; tries++) {
-    const known = sharedBy(access.knownLimits())
+  let shared = sharedBy(access.knownLimits())
+  for (;;) {
+    const known = shared
     const opened = yield* ask(() => access.openBuckets(known))
     for (const { limit, key } of wanted.values()) requireShared(limit, opened.limits.policy(limit, key))
-    const isWhole = opened.buckets.length >= known.length && sharedBy(opened.limits).length === known.length
-    if (isWhole || tries === TRIES) return new StoreLedger(opened)
+    // Other processes may have defined more of them meanwhile.
+    shared = sharedBy(opened.limits)
+    if (shared.length === known.length) return new StoreLedger(opened)
   }
 }
 
