@@ -16,7 +16,77 @@ import { dropSchema } from '../drop-schema.ts'
 const KEYS = Number(process.env['SLUICE_PLAN_KEYS'] ?? 20_000)
 const ENDED = 5 * KEYS
 const SLOTS = 10
+/** As many as one claim takes in. */
+const NEW_LANES = 1000
 const FEW_KEYS = Array.from({ length: 50 }, (_, i) => `k${100 + i}`)
+
+function newJob(queue: string): NewJob {
+  const terms = { givenId: true, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
+  const none = { runAtMs: null, expiresAtMs: null, unique: null, extra: null }
+  return { id: uuidv7(), task: 't', queue, priority: 0, input: '[]', uses: [], maxAttempts: 1, terms, ...none }
+}
+
+/** Rows of the big tables that a piece of work read, by any way. */
+async function rowsReadIn(schema: string, pool: WatchedPool, admin: Pool, work: () => Promise<void>): Promise<number> {
+  const read = async (): Promise<number> => {
+    const client = await pool.connect()
+    await client.query({ text: 'SELECT pg_stat_force_next_flush()' })
+    await client.query({ text: 'SELECT 1' })
+    client.release()
+    const { rows } = await admin.query<{ n: string }>(
+      `SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) AS n FROM pg_stat_user_tables
+       WHERE schemaname = $1 AND relname IN ('jobs', 'lanes', 'buckets', 'arrivals')`,
+      [schema],
+    )
+    return Number(rows[0]?.n)
+  }
+  const before = await read()
+  await work()
+  return (await read()) - before
+}
+
+withPostgres('the plans of a store on PostgreSQL whose empty tables were analyzed', () => {
+  test('let it take in new lanes without reading those that are there', async () => {
+    const schema = `sluice_plans_new_${process.pid}`
+    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
+    const pool = new WatchedPool(1)
+    const store = new PostgresStore({
+      connection: pool,
+      schema,
+      clock: systemClock,
+      retention: RETENTION,
+      notify: false,
+    })
+    try {
+      await store.open()
+      const worker = await store.join(['q'], 1e12)
+      await store.define([{ name: 'r', policy: normalisePolicy({ rate: 1, per: '1h' }, 'r'), version: 0 }])
+      for (const table of ['jobs', 'lanes', 'buckets', 'arrivals']) await admin.query(`ANALYZE "${schema}".${table}`)
+      const taken: number[] = []
+      for (let batch = 0; batch < 6; batch++) {
+        const jobs = Array.from({ length: NEW_LANES }, (_, i) => ({
+          ...newJob('q'),
+          uses: [{ limit: 'r', key: `k${batch}-${i}`, weight: 1 }],
+        }))
+        await store.enqueue(jobs)
+        taken.push(
+          await rowsReadIn(schema, pool, admin, async () => {
+            const queues = [{ queue: 'q', slots: 1 }]
+            const { jobs: claimed } = await store.claim(() => ({ worker, leaseUs: 30_000_000, queues }))
+            expect(claimed).toHaveLength(1)
+          }),
+        )
+      }
+      const [first = 0, last = 0] = [taken[0], taken.at(-1)]
+      expect(last).toBeLessThan(first + NEW_LANES)
+    } finally {
+      await store.close()
+      await pool.end()
+      await dropSchema(admin, schema)
+      await admin.end()
+    }
+  }, 60_000)
+})
 
 withPostgres('the plans of the claim on PostgreSQL', () => {
   const schema = `sluice_plans_${process.pid}`
@@ -57,43 +127,10 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
     await admin.end()
   })
 
-  /** Rows of the big tables that a piece of work read, by any way. */
-  async function rowsRead(work: () => Promise<void>): Promise<number> {
-    const read = async (): Promise<number> => {
-      const client = await pool.connect()
-      await client.query({ text: 'SELECT pg_stat_force_next_flush()' })
-      await client.query({ text: 'SELECT 1' })
-      client.release()
-      const { rows } = await admin.query<{ n: string }>(
-        `SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) AS n FROM pg_stat_user_tables
-         WHERE schemaname = $1 AND relname IN ('jobs', 'lanes', 'buckets', 'arrivals')`,
-        [schema],
-      )
-      return Number(rows[0]?.n)
-    }
-    const before = await read()
-    await work()
-    return (await read()) - before
-  }
+  const rowsRead = (work: () => Promise<void>): Promise<number> => rowsReadIn(schema, pool, admin, work)
 
   const claim = (): Promise<{ jobs: readonly unknown[] }> =>
     store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue: 'q', slots: SLOTS }] }))
-
-  function given(priority: number): NewJob {
-    const terms = { givenId: true, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
-    const none = { runAtMs: null, expiresAtMs: null, unique: null, extra: null }
-    return {
-      id: uuidv7(),
-      task: 't',
-      queue: 'bounded',
-      priority,
-      input: '[]',
-      uses: [],
-      maxAttempts: 1,
-      terms,
-      ...none,
-    }
-  }
 
   async function due(count: number): Promise<void> {
     await admin.query(
@@ -142,7 +179,7 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
       await store.boundQueue('bounded', { maxDepth: 100, warnAt: null })
       const offered = (): Promise<unknown> =>
         store.push(
-          [5, 6, 7].map((n) => given(n)),
+          [5, 6, 7].map((priority) => ({ ...newJob('bounded'), priority })),
           [],
         )
       await offered()

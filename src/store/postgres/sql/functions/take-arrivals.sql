@@ -198,25 +198,6 @@ BEGIN
       ELSE (h.priority, h.seq) <> (sluice.lane_level(l.priority), l.head) OR l.sieve IS NOT NULL
         OR (a.look AND l.state = {{lane.waiting}}) OR l.state = {{lane.parked}}
     END
-  ), written AS (
-    UPDATE sluice.lanes l SET
-      state = CASE
-        WHEN h.seq IS NULL THEN {{lane.empty}}
-        WHEN h.unlisted THEN {{lane.parked}}
-        ELSE {{lane.open}}
-      END,
-      passed = CASE WHEN h.unlisted THEN p_known END, bucket = NULL, over = '', deputy_of = NULL,
-      sieve = CASE
-        WHEN h.seq IS NOT NULL AND l.state <> {{lane.empty}} AND NOT h.unlisted THEN h.sieve
-      END,
-      priority = coalesce(h.priority, l.priority), head = coalesce(h.seq, l.head),
-      turn = CASE
-        WHEN l.state = {{lane.empty}} THEN greatest(l.turn, v_turn + h.place)
-        ELSE l.turn
-      END,
-      taken = CASE WHEN l.state = {{lane.empty}} OR h.seq IS NULL THEN 0 ELSE l.taken END,
-      emptied = CASE WHEN h.seq IS NULL THEN v_now ELSE l.emptied END
-    FROM head h WHERE l.id = h.id
   )
   SELECT (
     SELECT array_agg(DISTINCT b) FROM head h, unnest(ARRAY[h.bucket, h.deputy_of]) b
@@ -241,10 +222,38 @@ BEGIN
     array_agg(priority) FILTER (WHERE id IS NULL) AS priorities,
     array_agg(seq) FILTER (WHERE id IS NULL) AS heads,
     array_agg(v_turn + place) FILTER (WHERE id IS NULL) AS turns,
-    array_agg(CASE WHEN unlisted THEN p_known END) FILTER (WHERE id IS NULL) AS passed
+    array_agg(CASE WHEN unlisted THEN p_known END) FILTER (WHERE id IS NULL) AS passed,
+    array_agg(id) FILTER (WHERE id IS NOT NULL) AS met,
+    array_agg(priority) FILTER (WHERE id IS NOT NULL) AS met_priorities,
+    array_agg(seq) FILTER (WHERE id IS NOT NULL) AS met_heads,
+    array_agg(v_turn + place) FILTER (WHERE id IS NOT NULL) AS met_turns,
+    array_agg(sieve) FILTER (WHERE id IS NOT NULL) AS met_sieves,
+    array_agg(unlisted) FILTER (WHERE id IS NOT NULL) AS met_unlisted
   INTO v_new
   FROM head;
   woken := v_new.woken;
+  -- A statement of its own: planned while no lane is there, it would read all lanes from then on.
+  IF v_new.met IS NOT NULL THEN
+    UPDATE sluice.lanes l SET
+      state = CASE
+        WHEN h.seq IS NULL THEN {{lane.empty}}
+        WHEN h.unlisted THEN {{lane.parked}}
+        ELSE {{lane.open}}
+      END,
+      passed = CASE WHEN h.unlisted THEN p_known END, bucket = NULL, over = '', deputy_of = NULL,
+      sieve = CASE
+        WHEN h.seq IS NOT NULL AND l.state <> {{lane.empty}} AND NOT h.unlisted THEN h.sieve
+      END,
+      priority = coalesce(h.priority, l.priority), head = coalesce(h.seq, l.head),
+      turn = CASE WHEN l.state = {{lane.empty}} THEN greatest(l.turn, h.turn) ELSE l.turn END,
+      taken = CASE WHEN l.state = {{lane.empty}} OR h.seq IS NULL THEN 0 ELSE l.taken END,
+      emptied = CASE WHEN h.seq IS NULL THEN v_now ELSE l.emptied END
+    FROM unnest(
+        v_new.met, v_new.met_priorities, v_new.met_heads, v_new.met_turns, v_new.met_sieves,
+        v_new.met_unlisted
+      ) h(id, priority, seq, turn, sieve, unlisted)
+    WHERE l.id = h.id;
+  END IF;
   -- A new lane begins with its first job, at its turn, or empty.
   IF v_new.keys IS NOT NULL THEN
     PERFORM sluice.create_lanes(
