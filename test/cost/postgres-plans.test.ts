@@ -88,109 +88,51 @@ withPostgres('the plans of a store on PostgreSQL whose empty tables were analyze
   }, 60_000)
 })
 
-withPostgres('the plans of the claim on PostgreSQL', () => {
-  const schema = `sluice_plans_${process.pid}`
-  const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
-  // One connection: what it has read is what the store has read.
-  const pool = new WatchedPool(1)
-  const store = new PostgresStore({
-    connection: pool,
-    schema,
-    clock: systemClock,
-    retention: RETENTION,
-    notify: false,
-  })
-  let worker = 0
+describe.each([
+  ['made for the store as it is', false],
+  ['made when it had one job', true],
+])('the plans of a store on PostgreSQL, %s', (_, isSmallFirst) => {
+  withPostgres('plans', () => {
+    const schema = `sluice_plans_${isSmallFirst ? 'small_' : ''}${process.pid}`
+    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
+    // One connection: what it has read is what the store has read.
+    const pool = new WatchedPool(1)
+    const store = new PostgresStore({
+      connection: pool,
+      schema,
+      clock: systemClock,
+      retention: RETENTION,
+      notify: false,
+    })
+    let worker = 0
 
-  beforeAll(async () => {
-    await store.open()
-    worker = await store.join(['q'], 1e12)
-    await store.define([{ name: 'r', policy: normalisePolicy({ rate: 1, per: '1h' }, 'r'), version: 0 }])
-    await admin.query(`SET search_path = "${schema}"`)
-    for (const table of ['jobs', 'lanes', 'buckets', 'arrivals'])
-      await admin.query(`ALTER TABLE ${table} SET (autovacuum_enabled = false)`)
-    // Every bucket is empty for an hour; all keys wait.
-    await admin.query(`INSERT INTO buckets (limit_name, key, lanes, wake_at, state, revision, touched)
-      SELECT 'r', 'k' || i, 1, now_us() + 3600000000, '[' || now_us() || ',0,1,3600000000,0,0,0,-1]', 1, now_us() FROM generate_series(1, ${KEYS}) i`)
-    await admin.query(`INSERT INTO lanes (key, queue, buckets, state, bucket, turn, head)
-      SELECT lane_key('q', '[["r","' || b.key || '"]]'), 'q', ARRAY[b.id], 2, b.id, now_us(), b.id FROM buckets b`)
-    await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, uses, input)
-      SELECT gen_random_uuid(), 't', 'q', 1, l.key, 0, 3, now_us(), now_us(), '[["r","' || b.key || '"]]', 'null' FROM lanes l JOIN buckets b ON b.id = l.bucket, generate_series(1, 2)`)
-    await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, input)
-      SELECT gen_random_uuid(), 't', 'q', 3, '["q"]', 0, 3, now_us(), now_us(), now_us() + 1000000000000, 'null' FROM generate_series(1, ${ENDED})`)
-  }, 300_000)
-
-  afterAll(async () => {
-    await store.close()
-    await pool.end()
-    await dropSchema(admin, schema)
-    await admin.end()
-  })
-
-  const rowsRead = (work: () => Promise<void>): Promise<number> => rowsReadIn(schema, pool, admin, work)
-
-  const claim = (): Promise<{ jobs: readonly unknown[] }> =>
-    store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue: 'q', slots: SLOTS }] }))
-
-  async function due(count: number): Promise<void> {
-    await admin.query(
-      `UPDATE buckets SET wake_at = now_us(), state = NULL WHERE id IN (SELECT id FROM buckets WHERE wake_at > now_us() LIMIT ${count})`,
-    )
-  }
-
-  describe.each([['without statistics'], ['with statistics']])('%s', (name) => {
     beforeAll(async () => {
-      if (name === 'with statistics')
-        for (const table of ['jobs', 'lanes', 'buckets', 'arrivals']) await admin.query(`ANALYZE ${table}`)
+      await store.open()
+      worker = await store.join(['q'], 1e12)
+      await store.define([{ name: 'r', policy: normalisePolicy({ rate: 1, per: '1h' }, 'r'), version: 0 }])
+      await admin.query(`SET search_path = "${schema}"`)
+      for (const table of ['jobs', 'lanes', 'buckets', 'arrivals'])
+        await admin.query(`ALTER TABLE ${table} SET (autovacuum_enabled = false)`)
+      if (isSmallFirst) await throughAll()
+      // Every bucket is empty for an hour; all keys wait.
+      await admin.query(`INSERT INTO buckets (limit_name, key, lanes, wake_at, state, revision, touched)
+      SELECT 'r', 'k' || i, 1, now_us() + 3600000000, '[' || now_us() || ',0,1,3600000000,0,0,0,-1]', 1, now_us() FROM generate_series(1, ${KEYS}) i`)
+      await admin.query(`INSERT INTO lanes (key, queue, buckets, state, bucket, turn, head)
+      SELECT lane_key('q', '[["r","' || b.key || '"]]'), 'q', ARRAY[b.id], 2, b.id, now_us(), b.id FROM buckets b WHERE b.key <> 'first'`)
+      await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, uses, input)
+      SELECT gen_random_uuid(), 't', 'q', 1, l.key, 0, 3, now_us(), now_us(), '[["r","' || b.key || '"]]', 'null' FROM lanes l JOIN buckets b ON b.id = l.bucket, generate_series(1, 2)`)
+      await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, input)
+      SELECT gen_random_uuid(), 't', 'q', 3, '["q"]', 0, 3, now_us(), now_us(), now_us() + 1000000000000, 'null' FROM generate_series(1, ${ENDED})`)
+    }, 300_000)
+
+    afterAll(async () => {
+      await store.close()
+      await pool.end()
+      await dropSchema(admin, schema)
+      await admin.end()
     })
 
-    test('an empty look reads next to nothing', async () => {
-      await claim()
-      const read = await rowsRead(async () => expect((await claim()).jobs).toHaveLength(0))
-      expect(read).toBeLessThan(50)
-    })
-
-    test('a claim reads some rows for each of the lanes that it looks at, and no more', async () => {
-      await due(SLOTS)
-      const read = await rowsRead(async () => expect((await claim()).jobs).toHaveLength(SLOTS))
-      expect(read).toBeGreaterThan(3 * SLOTS)
-      expect(read).toBeLessThan(60 * SLOTS)
-    })
-
-    test('a settlement and an enqueue read what they write', async () => {
-      await due(SLOTS)
-      const claimed = await store.claim(() => ({
-        worker,
-        leaseUs: 30_000_000,
-        queues: [{ queue: 'q', slots: SLOTS }],
-      }))
-      const read = await rowsRead(async () => {
-        await Promise.all(
-          claimed.jobs.map(({ seq, attempt }) =>
-            store.settle(worker, { seq, attempt, kind: 'retry', delayUs: 0, error: { code: 'x', message: 'x' } }),
-          ),
-        )
-      })
-      expect(claimed.jobs).toHaveLength(SLOTS)
-      expect(read).toBeLessThan(10 * SLOTS)
-    })
-
-    test('an offer to a bounded queue reads what stands in that queue, and looking after runs reads what is over', async () => {
-      await store.boundQueue('bounded', { maxDepth: 100, warnAt: null })
-      const offered = (): Promise<unknown> =>
-        store.push(
-          [5, 6, 7].map((priority) => ({ ...newJob('bounded'), priority })),
-          [],
-        )
-      await offered()
-      const read = await rowsRead(async () => {
-        expect(await offered()).toMatchObject({ kind: 'stored' })
-        await store.overdueRuns(10)
-      })
-      expect(read).toBeLessThan(100)
-    })
-
-    test.each([
+    const PAGES: readonly (readonly [string, () => Promise<unknown>])[] = [
       ['keys of a limit', () => store.limitKeys({ limit: 'r', sort: 'key', after: null, rows: 50 })],
       ['buckets by their keys', () => store.inspectKeys('r', FEW_KEYS)],
       ['a bucket', () => store.inspect('r', 'k77')],
@@ -200,43 +142,137 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
         () => store.list({ states: ['available'], from: 2 * KEYS, before: 2 * KEYS + 200 }),
       ],
       ['jobs of a rare state', () => store.jobsInStates(['discarded'], 100)],
-    ])('a page of %s reads its rows, and what waits for them', async (_, page) => {
-      await page()
-      expect(await rowsRead(async () => void (await page()))).toBeLessThan(1000)
-    })
+    ]
 
-    test('the queues of lanes are found by one row for each', async () => {
-      const read = await rowsRead(async () => {
-        const client = await pool.connect()
-        const answer = await client.query({ text: `SELECT unnest("${schema}".queues_of(77)) AS queue` })
-        client.release()
-        expect(answer).toMatchObject({ rows: expect.arrayContaining([{ queue: 'q' }]) as unknown })
+    function offer(): Promise<unknown> {
+      return store.push(
+        [5, 6, 7].map((priority) => ({ ...newJob('bounded'), priority })),
+        [],
+      )
+    }
+
+    /** Has the connection plan the statements of a job's life while all tables are empty, or nearly so. */
+    async function throughAll(): Promise<void> {
+      for (const table of ['jobs', 'lanes', 'buckets', 'arrivals']) await admin.query(`ANALYZE ${table}`)
+      for (const uses of [[], [{ limit: 'r', key: 'first', weight: 1 }]]) {
+        await store.enqueue([{ ...newJob('q'), uses }])
+        await ofJobs((await claim()).jobs)
+      }
+      await store.recover()
+      await store.promote(100)
+      await store.prune(100)
+      await store.boundQueue('bounded', { maxDepth: 100, warnAt: null })
+      await offer()
+      await store.overdueRuns(10)
+      for (const [, page] of PAGES) await page()
+      await store.limitKeys({ limit: 'r', sort: 'next', after: null, rows: 50 })
+      await store.throttled(50, KEYS - 500)
+      await store.sample(1)
+    }
+
+    async function ofJobs(jobs: readonly { seq: number; attempt: number }[]): Promise<void> {
+      for (const { seq, attempt } of jobs)
+        await store.settle(worker, { seq, attempt, kind: 'retry', delayUs: 0, error: { code: 'x', message: 'x' } })
+      for (const { seq, attempt } of (await claim()).jobs)
+        await store.settle(worker, { seq, attempt, kind: 'complete', result: null })
+    }
+
+    const rowsRead = (work: () => Promise<void>): Promise<number> => rowsReadIn(schema, pool, admin, work)
+
+    const claim = (): Promise<{ jobs: readonly { seq: number; attempt: number }[] }> =>
+      store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue: 'q', slots: SLOTS }] }))
+
+    async function due(count: number): Promise<void> {
+      await admin.query(
+        `UPDATE buckets SET wake_at = now_us(), state = NULL WHERE id IN (SELECT id FROM buckets WHERE wake_at > now_us() LIMIT ${count})`,
+      )
+    }
+
+    describe.each([['without statistics'], ['with statistics']])('%s', (name) => {
+      beforeAll(async () => {
+        if (name === 'with statistics')
+          for (const table of ['jobs', 'lanes', 'buckets', 'arrivals']) await admin.query(`ANALYZE ${table}`)
       })
-      expect(read).toBeLessThan(20)
-    })
 
-    test('a page of keys by their next start reads the keys of one limit at most, and what waits for its own', async () => {
-      const page = () => store.limitKeys({ limit: 'r', sort: 'next', after: null, rows: 50 })
-      expect(await rowsRead(async () => void (await page()))).toBeLessThan(KEYS + 1000)
-    })
+      test('an empty look reads next to nothing', async () => {
+        await claim()
+        const read = await rowsRead(async () => expect((await claim()).jobs).toHaveLength(0))
+        expect(read).toBeLessThan(50)
+      })
 
-    test('a sample and a part of the wait lists read some thousand rows', async () => {
-      expect(await rowsRead(async () => void (await store.throttled(50, KEYS - 500)))).toBeLessThan(5000)
-      expect(await rowsRead(async () => void (await store.sample(1)))).toBeLessThan(30_000)
-    })
+      test('a claim reads some rows for each of the lanes that it looks at, and no more', async () => {
+        await due(SLOTS)
+        const read = await rowsRead(async () => expect((await claim()).jobs).toHaveLength(SLOTS))
+        expect(read).toBeGreaterThan(3 * SLOTS)
+        expect(read).toBeLessThan(60 * SLOTS)
+      })
 
-    test('recovery, promotion and pruning read what they change', async () => {
-      // Empty lanes with shares: pruning looks for jobs that may come back to them.
-      await admin.query(`INSERT INTO lanes (key, queue, buckets, state, share, emptied)
+      test('a settlement and an enqueue read what they write', async () => {
+        await due(SLOTS)
+        const claimed = await store.claim(() => ({
+          worker,
+          leaseUs: 30_000_000,
+          queues: [{ queue: 'q', slots: SLOTS }],
+        }))
+        const read = await rowsRead(async () => {
+          await Promise.all(
+            claimed.jobs.map(({ seq, attempt }) =>
+              store.settle(worker, { seq, attempt, kind: 'retry', delayUs: 0, error: { code: 'x', message: 'x' } }),
+            ),
+          )
+        })
+        expect(claimed.jobs).toHaveLength(SLOTS)
+        expect(read).toBeLessThan(10 * SLOTS)
+      })
+
+      test('an offer to a bounded queue reads what stands in that queue, and looking after runs reads what is over', async () => {
+        await store.boundQueue('bounded', { maxDepth: 100, warnAt: null })
+        await offer()
+        const read = await rowsRead(async () => {
+          expect(await offer()).toMatchObject({ kind: 'stored' })
+          await store.overdueRuns(10)
+        })
+        expect(read).toBeLessThan(100)
+      })
+
+      test.each(PAGES)('a page of %s reads its rows, and what waits for them', async (_, page) => {
+        await page()
+        expect(await rowsRead(async () => void (await page()))).toBeLessThan(1000)
+      })
+
+      test('the queues of lanes are found by one row for each', async () => {
+        const read = await rowsRead(async () => {
+          const client = await pool.connect()
+          const answer = await client.query({ text: `SELECT unnest("${schema}".queues_of(77)) AS queue` })
+          client.release()
+          expect(answer).toMatchObject({ rows: expect.arrayContaining([{ queue: 'q' }]) as unknown })
+        })
+        expect(read).toBeLessThan(20)
+      })
+
+      test('a page of keys by their next start reads the keys of one limit at most, and what waits for its own', async () => {
+        const page = () => store.limitKeys({ limit: 'r', sort: 'next', after: null, rows: 50 })
+        expect(await rowsRead(async () => void (await page()))).toBeLessThan(KEYS + 1000)
+      })
+
+      test('a sample and a part of the wait lists read some thousand rows', async () => {
+        expect(await rowsRead(async () => void (await store.throttled(50, KEYS - 500)))).toBeLessThan(5000)
+        expect(await rowsRead(async () => void (await store.sample(1)))).toBeLessThan(30_000)
+      })
+
+      test('recovery, promotion and pruning read what they change', async () => {
+        // Empty lanes with shares: pruning looks for jobs that may come back to them.
+        await admin.query(`INSERT INTO lanes (key, queue, buckets, state, share, emptied)
         SELECT 'empty' || i || '${name}', 'q', '{}', 0, 3, 0 FROM generate_series(1, 20) i`)
-      await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, uses, input)
+        await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, uses, input)
         SELECT gen_random_uuid(), 't', 'q', 0, 'later', 0, 3, now_us(), now_us(), wall_us() + 3600000000, '[["r","later"]]', 'null' FROM generate_series(1, 2000)`)
-      const read = await rowsRead(async () => {
-        await store.recover()
-        await store.promote(100)
-        await store.prune(100)
+        const read = await rowsRead(async () => {
+          await store.recover()
+          await store.promote(100)
+          await store.prune(100)
+        })
+        expect(read).toBeLessThan(1000)
       })
-      expect(read).toBeLessThan(1000)
     })
   })
 })

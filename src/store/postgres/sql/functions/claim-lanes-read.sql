@@ -52,7 +52,8 @@ BEGIN
     ), array_agg(l.share), count(*) FILTER (WHERE l.state IN ({{lane.open}}, {{lane.parked}})),
     max(l.share)
   INTO r_rows, r_ids, r_jobs, r_scanned, v_rests, v_shares, v_open, v_most
-  FROM unnest(p_lanes) d(id) JOIN sluice.lanes l ON l.id = d.id;
+  FROM unnest(p_lanes) d(id),
+    LATERAL (SELECT * FROM sluice.lanes WHERE id = d.id {{apart}}) l;
   IF r_ids IS NULL THEN RETURN; END IF;
   r_depths := CASE
     WHEN v_most > 1 OR v_open < cardinality(r_ids)

@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION sluice.write_plain_lanes(
   p_ids bigint[], p_states int[], p_priorities bigint[], p_heads bigint[], p_turns bigint[],
   p_taken int[], p_now bigint, p_sieves text[], p_buckets bigint[], p_over text[],
   p_deputies bigint[]
-) RETURNS void LANGUAGE plpgsql {{by_index}} AS $f$
+) RETURNS void LANGUAGE plpgsql {{by_list}} AS $f$
 DECLARE v_count int;
 BEGIN
   UPDATE sluice.lanes l
@@ -18,7 +18,7 @@ BEGIN
       p_ids, p_states, p_priorities, p_heads, p_turns, p_taken, p_sieves, p_buckets, p_over,
       p_deputies
     ) g(id, state, priority, head, turn, taken, sieve, bucket, over, deputy_of)
-  WHERE l.id = g.id;
+  WHERE l.id = ANY (p_ids) AND l.id = g.id;
   GET DIAGNOSTICS v_count = ROW_COUNT;
   IF v_count <> cardinality(p_ids) THEN RAISE EXCEPTION '[]' USING ERRCODE = 'SL002'; END IF;
 END $f$;
@@ -36,7 +36,7 @@ CREATE OR REPLACE FUNCTION sluice.write_plain_lanes(
 CREATE OR REPLACE FUNCTION sluice.write_buckets(
   p_ids bigint[], p_wake_at bigint[], p_states text[], p_revisions int[], p_active int[],
   p_deferred int[], p_told bigint[]
-) RETURNS void LANGUAGE plpgsql {{by_index}} AS $f$
+) RETURNS void LANGUAGE plpgsql {{by_list}} AS $f$
 DECLARE v_count int;
 BEGIN
   UPDATE sluice.buckets b
@@ -46,7 +46,7 @@ BEGIN
   FROM unnest(p_ids, p_wake_at, p_states, p_revisions, p_active, p_deferred, p_told) g(
       id, wake_at, state, revision, active, deferred, told
     )
-  WHERE b.id = g.id;
+  WHERE b.id = ANY (p_ids) AND b.id = g.id;
   GET DIAGNOSTICS v_count = ROW_COUNT;
   IF v_count <> cardinality(p_ids) THEN RAISE EXCEPTION '[]' USING ERRCODE = 'SL002'; END IF;
 END $f$;

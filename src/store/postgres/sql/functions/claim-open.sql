@@ -18,7 +18,7 @@ RETURNS TABLE (
   r_max_attempts int, r_pushed_back int, r_created bigint, r_extra text, r_schedule text,
   r_occurs bigint, r_state int, r_since bigint, r_flow bigint, r_run text
 ) LANGUAGE plpgsql
-{{by_index}} AS $f$
+{{by_list}} AS $f$
 BEGIN
   -- An occurrence of a schedule has to start before the end of its series; a retry of it need not.
   -- In a remote run, a job's own lease overrides the claim's.
@@ -34,7 +34,7 @@ BEGIN
     permits = g.permits::bigint[], expires = CASE WHEN j.schedule IS NULL THEN j.expires END
   FROM unnest(p_seqs, p_permits, p_workers, p_claims, p_starts)
     g(seq, permits, worker, claim, start)
-  WHERE j.seq = g.seq AND j.state + 0 = {{job.available}}
+  WHERE j.seq = ANY (p_seqs) AND j.seq = g.seq AND j.state + 0 = {{job.available}}
   RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt,
     j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int, j.since,
     j.flow,

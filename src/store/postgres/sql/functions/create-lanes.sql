@@ -31,8 +31,11 @@ BEGIN
     SELECT array_agg(id) INTO more FROM made;
     v_made := v_made || more;
     SELECT coalesce(array_agg(b.id), '{}') INTO wanted
-    FROM unnest(v_limits, v_keys, v_owners) u(l, k, w), sluice.buckets b
-    WHERE b.limit_name = u.l AND b.key = u.k AND b.worker = u.w;
+    FROM unnest(v_limits, v_keys, v_owners) u(l, k, w),
+      LATERAL (
+        SELECT id FROM sluice.buckets
+        WHERE limit_name = u.l AND key = u.k AND worker = u.w {{apart}}
+      ) b;
     EXIT WHEN cardinality(wanted) = needed AND (
       needed = cardinality(v_made) OR sluice.lock_buckets(wanted) = needed
     );
@@ -44,9 +47,12 @@ BEGIN
     SELECT g.key, g.queue, g.fair, coalesce(g.share, 1), g.base, g.worker,
       coalesce(g.state, {{lane.empty}}), coalesce(g.priority, 0), coalesce(g.head, 0),
       coalesce(g.turn, 0), g.passed, CASE WHEN g.state IS NULL THEN p_now END, ARRAY(
-      SELECT b.id FROM json_array_elements(g.uses::json) WITH ORDINALITY e(use, n), sluice.buckets b
-      WHERE b.limit_name = e.use ->> {{use.limit}} AND b.key = e.use ->> {{use.key}}
-        AND b.worker = coalesce((e.use ->> {{use.worker}})::bigint, 0)
+      SELECT b.id FROM json_array_elements(g.uses::json) WITH ORDINALITY e(use, n),
+        LATERAL (
+          SELECT id FROM sluice.buckets
+          WHERE limit_name = e.use ->> {{use.limit}} AND key = e.use ->> {{use.key}}
+            AND worker = coalesce((e.use ->> {{use.worker}})::bigint, 0) {{apart}}
+        ) b
       ORDER BY e.n)
     FROM unnest(
       p_keys, p_queues, p_uses, p_fair, p_shares, p_bases, p_workers, p_states, p_priorities,
@@ -64,7 +70,8 @@ BEGIN
     ) s
     GROUP BY s.id HAVING sum(s.n) <> 0
   )
-  UPDATE sluice.buckets b SET lanes = b.lanes + c.n FROM counted c WHERE b.id = c.id;
+  UPDATE sluice.buckets b SET lanes = b.lanes + c.n FROM counted c
+  WHERE b.id = ANY (wanted) AND b.id = c.id;
 END $f$;
 
 -- The queue's own buckets, in the order of the request; missing ones are created.

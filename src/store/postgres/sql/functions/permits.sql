@@ -13,7 +13,7 @@ END $f$;
 -- that occurs twice counts twice.
 CREATE OR REPLACE FUNCTION sluice.return_permits(
   p_ids bigint[], p_now bigint
-) RETURNS boolean LANGUAGE plpgsql AS $f$
+) RETURNS boolean LANGUAGE plpgsql {{by_list}} AS $f$
 DECLARE waits boolean;
 BEGIN
   PERFORM sluice.lock_buckets(p_ids);
@@ -21,7 +21,8 @@ BEGIN
     UPDATE sluice.buckets b
     SET active = greatest(b.active - r.n, 0),
       wake_at = CASE WHEN b.wake_at > p_now THEN p_now ELSE b.wake_at END
-    FROM (SELECT id, count(*) AS n FROM unnest(p_ids) id GROUP BY id) r WHERE b.id = r.id
+    FROM (SELECT id, count(*) AS n FROM unnest(p_ids) id GROUP BY id) r
+    WHERE b.id = ANY (p_ids) AND b.id = r.id
     RETURNING b.wake_at
   )
   SELECT coalesce(bool_or(wake_at IS NOT NULL), false) INTO waits FROM given;

@@ -19,16 +19,18 @@ CREATE OR REPLACE FUNCTION sluice.check_offer(
   p_given uuid[], p_queues text[], p_keys text[], p_generation bigint
 ) RETURNS TABLE (refused json, depths json) LANGUAGE plpgsql
 {{by_index}} AS $f$
-DECLARE v_taken int; v_full record; v_names text[]; v_depths bigint[]; v_bounds json[];
+DECLARE
+  v_kept uuid[]; v_taken int; v_full record; v_names text[]; v_depths bigint[]; v_bounds json[];
 BEGIN
   IF coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0) <> p_generation
   THEN
     RAISE EXCEPTION 'limits have changed' USING ERRCODE = 'SL003';
   END IF;
   PERFORM sluice.lock_unique(p_keys);
+  v_kept := ARRAY(SELECT id FROM sluice.jobs WHERE id = ANY (p_given));
   v_taken := (
     SELECT min(g.n) FROM unnest(p_given) WITH ORDINALITY g(id, n)
-    WHERE EXISTS (SELECT 1 FROM sluice.jobs j WHERE j.id = g.id) OR g.id = ANY (p_given[:g.n - 1])
+    WHERE g.id = ANY (v_kept) OR g.id = ANY (p_given[:g.n - 1])
   );
   IF sluice.lock_bounds(p_queues) THEN
     SELECT array_agg(q.name), array_agg(sluice.depth_of(q.name)), array_agg(q.bounds::json)

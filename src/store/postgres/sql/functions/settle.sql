@@ -64,8 +64,9 @@ BEGIN
       p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back, p_started,
       p_moves
     ) g(seq, attempt, worker, state, after, result, error, back, started, moves)
-    WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker
-      AND j.state + 0 = {{job.active}} AND (g.started IS NULL OR j.started = g.started)
+    WHERE j.seq = ANY (p_seqs) AND j.seq = g.seq AND j.attempt = g.attempt
+      AND j.worker = g.worker AND j.state + 0 = {{job.active}}
+      AND (g.started IS NULL OR j.started = g.started)
       AND (g.moves IS NULL OR j.moves = g.moves)
     RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due, j.flow,
       g.moves
@@ -106,21 +107,33 @@ CREATE OR REPLACE FUNCTION sluice.complete(
 DECLARE v_permits bigint[];
 BEGIN
   r_now := sluice.now_us();
+  SELECT c.r_done, c.r_permits INTO r_done, v_permits
+  FROM sluice.write_completed(
+    p_seqs, p_attempts, p_workers, p_started, p_results, p_after, r_now
+  ) c;
+  r_work := v_permits IS NOT NULL AND sluice.return_permits(v_permits, r_now);
+  RETURN NEXT;
+END $f$;
+
+-- The jobs of `complete`, and the permits that they held.
+CREATE OR REPLACE FUNCTION sluice.write_completed(
+  p_seqs bigint[], p_attempts int[], p_workers bigint[], p_started bigint[], p_results text[],
+  p_after bigint[], p_now bigint, OUT r_done bigint[], OUT r_permits bigint[]
+) LANGUAGE plpgsql {{by_list}} AS $f$
+BEGIN
   WITH done AS (
     UPDATE sluice.jobs j
-    SET state = {{job.completed}}, due = r_now + g.after, result = g.result, pushed_back = 0,
-      finished = r_now, since = r_now, worker = NULL
+    SET state = {{job.completed}}, due = p_now + g.after, result = g.result, pushed_back = 0,
+      finished = p_now, since = p_now, worker = NULL
     FROM unnest(p_seqs, p_attempts, p_workers, p_started, p_results, p_after)
       g(seq, attempt, worker, started, result, after)
-    WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker
-      AND j.state + 0 = {{job.active}}
+    WHERE j.seq = ANY (p_seqs) AND j.seq = g.seq AND j.attempt = g.attempt
+      AND j.worker = g.worker AND j.state + 0 = {{job.active}}
       AND (g.started IS NULL OR j.started = g.started) AND j.flow IS NULL
     RETURNING j.seq, j.permits
   )
   SELECT array_agg(d.seq),
     (SELECT array_agg(p) FROM done h, unnest(h.permits) p WHERE h.permits IS NOT NULL)
-  INTO r_done, v_permits
+  INTO r_done, r_permits
   FROM done d;
-  r_work := v_permits IS NOT NULL AND sluice.return_permits(v_permits, r_now);
-  RETURN NEXT;
 END $f$;

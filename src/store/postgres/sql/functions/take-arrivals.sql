@@ -106,7 +106,8 @@ BEGIN
   IF v_reshared THEN
     UPDATE sluice.lanes l
     SET share = a.share
-    FROM unnest(v_all, v_given) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
+    FROM unnest(v_all, v_given) a(key, share)
+    WHERE l.key = ANY (v_all) AND l.key = a.key AND l.share <> a.share;
   END IF;
   IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
   IF v_apart THEN
@@ -232,27 +233,11 @@ BEGIN
   INTO v_new
   FROM head;
   woken := v_new.woken;
-  -- A statement of its own: planned while no lane is there, it would read all lanes from then on.
   IF v_new.met IS NOT NULL THEN
-    UPDATE sluice.lanes l SET
-      state = CASE
-        WHEN h.seq IS NULL THEN {{lane.empty}}
-        WHEN h.unlisted THEN {{lane.parked}}
-        ELSE {{lane.open}}
-      END,
-      passed = CASE WHEN h.unlisted THEN p_known END, bucket = NULL, over = '', deputy_of = NULL,
-      sieve = CASE
-        WHEN h.seq IS NOT NULL AND l.state <> {{lane.empty}} AND NOT h.unlisted THEN h.sieve
-      END,
-      priority = coalesce(h.priority, l.priority), head = coalesce(h.seq, l.head),
-      turn = CASE WHEN l.state = {{lane.empty}} THEN greatest(l.turn, h.turn) ELSE l.turn END,
-      taken = CASE WHEN l.state = {{lane.empty}} OR h.seq IS NULL THEN 0 ELSE l.taken END,
-      emptied = CASE WHEN h.seq IS NULL THEN v_now ELSE l.emptied END
-    FROM unnest(
-        v_new.met, v_new.met_priorities, v_new.met_heads, v_new.met_turns, v_new.met_sieves,
-        v_new.met_unlisted
-      ) h(id, priority, seq, turn, sieve, unlisted)
-    WHERE l.id = h.id;
+    PERFORM sluice.write_heads(
+      v_new.met, v_new.met_priorities, v_new.met_heads, v_new.met_turns, v_new.met_sieves,
+      v_new.met_unlisted, p_known, v_now
+    );
   END IF;
   -- A new lane begins with its first job, at its turn, or empty.
   IF v_new.keys IS NOT NULL THEN
@@ -265,6 +250,31 @@ BEGIN
     PERFORM sluice.wake_lines(woken, v_now);
   END IF;
   RETURN json_build_array(v_new.turn, v_new.unknown);
+END $f$;
+
+-- Writes the heads of lanes that are there. A null head: the lane has no jobs any more.
+CREATE OR REPLACE FUNCTION sluice.write_heads(
+  p_ids bigint[], p_priorities bigint[], p_heads bigint[], p_turns bigint[], p_sieves text[],
+  p_unlisted boolean[], p_known text, p_now bigint
+) RETURNS void LANGUAGE plpgsql {{by_list}} AS $f$
+BEGIN
+  UPDATE sluice.lanes l SET
+    state = CASE
+      WHEN h.seq IS NULL THEN {{lane.empty}}
+      WHEN h.unlisted THEN {{lane.parked}}
+      ELSE {{lane.open}}
+    END,
+    passed = CASE WHEN h.unlisted THEN p_known END, bucket = NULL, over = '', deputy_of = NULL,
+    sieve = CASE
+      WHEN h.seq IS NOT NULL AND l.state <> {{lane.empty}} AND NOT h.unlisted THEN h.sieve
+    END,
+    priority = coalesce(h.priority, l.priority), head = coalesce(h.seq, l.head),
+    turn = CASE WHEN l.state = {{lane.empty}} THEN greatest(l.turn, h.turn) ELSE l.turn END,
+    taken = CASE WHEN l.state = {{lane.empty}} OR h.seq IS NULL THEN 0 ELSE l.taken END,
+    emptied = CASE WHEN h.seq IS NULL THEN p_now ELSE l.emptied END
+  FROM unnest(p_ids, p_priorities, p_heads, p_turns, p_sieves, p_unlisted)
+    h(id, priority, seq, turn, sieve, unlisted)
+  WHERE l.id = ANY (p_ids) AND l.id = h.id;
 END $f$;
 
 -- The signature that processes of 0.1.0 call while a newer one upgrades the store.
