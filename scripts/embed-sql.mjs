@@ -27,6 +27,8 @@ const BY_LIST = BY_INDEX.replace('enable_hashjoin = off', 'enable_nestloop = off
 const CONSTANTS = {
   by_index: BY_INDEX,
   by_list: BY_LIST,
+  // The first rows in an order: by the index of that order, not by a sort of all rows of another.
+  by_order: `${BY_INDEX} SET enable_sort = off`,
   // A subquery that the planner neither merges nor begins with: it looks up each row of the list before it.
   apart: 'OFFSET 0',
   // Joins are made as they are written, from a few rows on, by indexes.

@@ -145,11 +145,12 @@ BEGIN
     v_held := v_held
       OR (
         cardinality(v_had) < v_seen
-          AND EXISTS (
-            SELECT 1 FROM sluice.jobs
+          AND (
+            SELECT seq FROM sluice.jobs
             WHERE lane = p_lanes[n] AND state = {{job.available}} AND seq <> ALL (v_had)
               AND (p_tasks IS NULL OR task = ANY (p_tasks))
-          )
+            ORDER BY priority DESC, seq LIMIT 1
+          ) IS NOT NULL
       );
   END LOOP;
   r_input := json_build_object(

@@ -89,7 +89,7 @@ END $f$;
 -- kind, on the clocks of that kind.
 CREATE OR REPLACE FUNCTION sluice.claim_next(
   p_now bigint, p_worker bigint
-) RETURNS json LANGUAGE plpgsql STABLE AS $f$
+) RETURNS json LANGUAGE plpgsql STABLE {{by_order}} AS $f$
 BEGIN
   RETURN (SELECT json_build_array(
     (SELECT due FROM sluice.jobs WHERE state = {{job.scheduled}} ORDER BY due LIMIT 1),

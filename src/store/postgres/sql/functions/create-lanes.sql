@@ -24,7 +24,7 @@ BEGIN
       SELECT u.l, u.k, u.w, p_now, 1 FROM unnest(v_limits, v_keys, v_owners) u(l, k, w)
       WHERE NOT EXISTS (
         SELECT 1 FROM sluice.buckets b
-        WHERE b.limit_name = u.l AND b.key = u.k AND b.worker = u.w
+        WHERE b.limit_name = u.l AND b.key = u.k AND b.worker = u.w {{apart}}
       )
       ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING RETURNING id
     )

@@ -20,7 +20,9 @@ BEGIN
   END LOOP;
 END $f$;
 
-CREATE OR REPLACE FUNCTION sluice.lock_buckets(p_ids bigint[]) RETURNS int LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION sluice.lock_buckets(
+  p_ids bigint[]
+) RETURNS int LANGUAGE plpgsql {{by_index}} AS $f$
 DECLARE found int;
 BEGIN
   WITH locked AS (SELECT id FROM sluice.buckets WHERE id = ANY (p_ids) ORDER BY id FOR UPDATE)

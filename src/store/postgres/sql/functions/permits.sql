@@ -1,12 +1,12 @@
 -- Makes the next claim evaluate the head of each wait list, if any lane waits there.
 CREATE OR REPLACE FUNCTION sluice.wake_lines(
   p_ids bigint[], p_now bigint
-) RETURNS void LANGUAGE plpgsql AS $f$
+) RETURNS void LANGUAGE plpgsql {{by_index}} AS $f$
 BEGIN
   PERFORM sluice.lock_buckets(p_ids);
   UPDATE sluice.buckets
   SET wake_at = least(wake_at, p_now)
-  WHERE id = ANY (p_ids) AND wake_at > p_now;
+  WHERE id = ANY (p_ids) AND wake_at + 0 > p_now;
 END $f$;
 
 -- Returns permits and wakes the wait lists of their buckets; true if any lane waits there. An id

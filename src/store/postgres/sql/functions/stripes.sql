@@ -127,9 +127,11 @@ BEGIN
     OR sluice.has_arrived(ARRAY[p_stripe])
     OR (
       sluice.lane_queue(sluice.shared_queue(p_stripe), p_unlimited) = p_stripe
-        AND EXISTS (
-          SELECT 1 FROM sluice.jobs WHERE lane = p_unlimited AND state = {{job.available}}
-        )
+        -- In the order of the index that begins with the lane: others would fit as well.
+        AND (
+          SELECT seq FROM sluice.jobs WHERE lane = p_unlimited AND state = {{job.available}}
+          ORDER BY priority DESC, seq LIMIT 1
+        ) IS NOT NULL
     );
 END $f$;
 

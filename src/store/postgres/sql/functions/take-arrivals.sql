@@ -100,7 +100,7 @@ BEGIN
     FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts) n(
         key, queue, uses, fair, share, look, level, first
       )
-    LEFT JOIN sluice.lanes l ON l.key = n.key
+    LEFT JOIN LATERAL (SELECT * FROM sluice.lanes WHERE key = n.key {{apart}}) l ON true
   ) a;
   -- A lane has the share of the job that came last.
   IF v_reshared THEN
@@ -183,7 +183,7 @@ BEGIN
     FROM unnest(v_keys, v_looks, v_levels, v_firsts, v_queues, v_uses, v_fair, v_shares) a(
         key, look, level, first, queue, uses, fair, share
       )
-    LEFT JOIN sluice.lanes l ON l.key = a.key
+    LEFT JOIN LATERAL (SELECT * FROM sluice.lanes WHERE key = a.key {{apart}}) l ON true
     LEFT JOIN LATERAL
       (
         -- The jobs of a lane have the same limits.

@@ -64,7 +64,8 @@ BEGIN
   WHERE id = ANY (v_stood) AND wake_at > p_now;
   UPDATE sluice.buckets b
   SET lanes = b.lanes - g.n
-  FROM (SELECT id, count(*) AS n FROM unnest(v_buckets) id GROUP BY id) g WHERE b.id = g.id;
+  FROM (SELECT id, count(*) AS n FROM unnest(v_buckets) id GROUP BY id) g
+  WHERE b.id = ANY (v_buckets) AND b.id = g.id;
   -- No job waits there any more: a worker's own bucket has no other lanes.
   UPDATE sluice.buckets
   SET wake_at = NULL, deferred = 0, told = NULL
