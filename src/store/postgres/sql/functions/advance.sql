@@ -90,7 +90,7 @@ BEGIN
   ) THEN
     SELECT array_agg(j.seq), array_agg(j.waits - n.done) INTO v_near, v_waits FROM (
       SELECT e.behind, count(*)::int AS done FROM unnest(p_seqs) s(seq)
-      JOIN sluice.jobs d ON d.seq = ANY (p_seqs) AND d.seq = s.seq
+      CROSS JOIN LATERAL (SELECT * FROM sluice.jobs WHERE seq = s.seq {{apart}}) d
       JOIN sluice.flows f ON f.seq = d.flow
       JOIN sluice.flow_edges e ON e.before = d.seq
       WHERE d.state + 0 = {{job.completed}} AND f.state = {{flow.running}} GROUP BY e.behind) n
@@ -101,7 +101,7 @@ BEGIN
     v_ready := ARRAY(SELECT n.seq FROM unnest(v_near, v_waits) n(seq, waits) WHERE n.waits = 0);
     v_large := ARRAY(
       SELECT f.seq FROM unnest(p_seqs) s(seq)
-      JOIN sluice.jobs d ON d.seq = ANY (p_seqs) AND d.seq = s.seq
+      CROSS JOIN LATERAL (SELECT * FROM sluice.jobs WHERE seq = s.seq {{apart}}) d
       JOIN sluice.flows f ON f.seq = d.flow
       WHERE d.node < f.total
       GROUP BY f.seq
@@ -120,7 +120,7 @@ BEGIN
     END IF;
     WITH RECURSIVE behind (seq) AS (
       SELECT e.behind FROM unnest(p_seqs || v_discarded) s(seq)
-      JOIN sluice.jobs d ON d.seq = ANY (p_seqs || v_discarded) AND d.seq = s.seq
+      CROSS JOIN LATERAL (SELECT * FROM sluice.jobs WHERE seq = s.seq {{apart}}) d
       JOIN sluice.flows f ON f.seq = d.flow
       JOIN sluice.flow_edges e ON e.before = d.seq
       WHERE d.state + 0 IN ({{job.cancelled}}, {{job.discarded}}) AND f.state = {{flow.running}}
@@ -150,7 +150,7 @@ BEGIN
         ]
       ) AS kept
     FROM unnest(p_seqs || v_discarded || v_stopped) s(seq)
-    JOIN sluice.jobs d ON d.seq = ANY (p_seqs || v_discarded || v_stopped) AND d.seq = s.seq
+    CROSS JOIN LATERAL (SELECT * FROM sluice.jobs WHERE seq = s.seq {{apart}}) d
     JOIN sluice.flows f ON f.seq = d.flow
     GROUP BY d.flow
   ), tallied AS (

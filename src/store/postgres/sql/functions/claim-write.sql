@@ -55,10 +55,7 @@ BEGIN
         r ->> {{lane_row.passed}} AS passed
       FROM json_array_elements(p_lanes) r
     ) g
-    WHERE l.id = ANY (
-        ARRAY(SELECT (r ->> {{lane_row.id}})::bigint FROM json_array_elements(p_lanes) r)
-      )
-      AND l.id = g.id;
+    WHERE l.id = g.id;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> json_array_length(p_lanes) THEN
       RAISE EXCEPTION '[]' USING ERRCODE = 'SL002';
@@ -95,10 +92,7 @@ BEGIN
         (r ->> {{bucket_row.told}})::bigint AS told
       FROM json_array_elements(p_buckets) r
     ) g
-    WHERE b.id = ANY (
-        ARRAY(SELECT (r ->> {{bucket_row.id}})::bigint FROM json_array_elements(p_buckets) r)
-      )
-      AND b.id = g.id;
+    WHERE b.id = g.id;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> json_array_length(p_buckets) THEN
       RAISE EXCEPTION '[]' USING ERRCODE = 'SL002';
@@ -124,7 +118,7 @@ BEGIN
         (r ->> {{rejection.skipped_due}})::bigint AS skipped_due
       FROM json_array_elements(p_rejected) r
     ) g
-    WHERE j.seq = ANY (v_rejected) AND j.seq = g.seq
+    WHERE j.seq = g.seq
     RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt,
       j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int,
       j.since, j.flow, NULL::text;

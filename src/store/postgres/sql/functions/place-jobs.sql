@@ -67,7 +67,7 @@ BEGIN
       seq, fresh, state, queue, lane, level, asked, max_attempts, attempt, due, uses, weights, fair,
       share, step, awaits, input, kept, bytes, delay, worker, run, started, moves
     )
-    WHERE j.seq = ANY (p_seqs) AND j.seq = g.seq AND (
+    WHERE j.seq = g.seq AND (
       NOT v_guarded OR (
         j.state + 0 = {{job.active}} AND j.worker = g.worker AND j.attempt = g.run
           AND j.moves = g.moves AND j.started = coalesce(g.started, j.started)

@@ -20,6 +20,32 @@ DECLARE
 BEGIN
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
+  SELECT w.r_seqs, w.r_attempts, w.r_states, w.r_permits, w.r_ended, w.r_moves
+  INTO v_seqs, v_attempts, v_states, v_permits, v_ended, v_moves
+  FROM sluice.write_settled(
+    p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back, p_retention,
+    p_started, p_moves, v_now, v_wall
+  ) w;
+  v_work := v_states && ARRAY[{{job.scheduled}}, {{job.available}}, {{job.retryable}}];
+  IF v_permits IS NOT NULL THEN v_work := sluice.return_permits(v_permits, v_now) OR v_work; END IF;
+  IF v_ended IS NOT NULL THEN
+    SELECT e.r_flows, e.r_ends, e.r_work OR v_work INTO v_flows, v_ends, v_work
+    FROM sluice.end_in_flows(v_ended, v_moves, p_retention, v_now) e;
+  END IF;
+  RETURN QUERY
+  SELECT s, a, t, v_now, v_work, CASE n WHEN 1 THEN v_flows END, v_ends
+  FROM unnest(v_seqs, v_attempts, v_states) WITH ORDINALITY x(s, a, t, n);
+END $f$;
+
+-- The jobs of `settle`, and their arrivals. r_permits: what they held; r_ended: the jobs of flows
+-- that have ended; r_moves: one of them moved a workflow.
+CREATE OR REPLACE FUNCTION sluice.write_settled(
+  p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[],
+  p_results text[], p_errors text[], p_back int[], p_retention bigint[], p_started bigint[],
+  p_moves int[], p_now bigint, p_wall bigint, OUT r_seqs bigint[], OUT r_attempts int[],
+  OUT r_states int[], OUT r_permits bigint[], OUT r_ended bigint[], OUT r_moves boolean
+) LANGUAGE plpgsql {{by_list}} AS $f$
+BEGIN
   WITH done AS (
     UPDATE sluice.jobs j SET
       state = CASE
@@ -38,15 +64,15 @@ BEGIN
       due = CASE
         WHEN j.cancelling
           AND g.state IN ({{job.scheduled}}, {{job.retryable}}, {{job.available}})
-          THEN v_now + p_retention[{{retention.cancelled}}]
-        WHEN g.state = {{job.scheduled}} THEN v_wall + g.after
-        WHEN g.state = {{job.available}} THEN sluice.latest_start(j.uses, j.expires, v_now, v_wall)
-        WHEN j.flow IS NULL OR g.state = {{job.retryable}} THEN v_now + g.after
+          THEN p_now + p_retention[{{retention.cancelled}}]
+        WHEN g.state = {{job.scheduled}} THEN p_wall + g.after
+        WHEN g.state = {{job.available}} THEN sluice.latest_start(j.uses, j.expires, p_now, p_wall)
+        WHEN j.flow IS NULL OR g.state = {{job.retryable}} THEN p_now + g.after
       END,
       result = g.result, error = coalesce(g.error, j.error), attempt = j.attempt - g.back,
       errors = CASE
         WHEN g.error IS NULL OR g.back > 0 THEN j.errors
-        ELSE sluice.with_failure(j.errors, g.error, j.attempt, v_now)
+        ELSE sluice.with_failure(j.errors, g.error, j.attempt, p_now)
       END,
       -- A snooze ends a row of push-backs, and its next start is not the first one.
       pushed_back = CASE
@@ -57,9 +83,9 @@ BEGIN
       finished = CASE
         WHEN g.state IN ({{job.scheduled}}, {{job.retryable}}, {{job.available}})
           AND NOT j.cancelling THEN NULL
-        ELSE v_now
+        ELSE p_now
       END,
-      since = v_now, worker = NULL
+      since = p_now, worker = NULL
     FROM unnest(
       p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back, p_started,
       p_moves
@@ -83,16 +109,7 @@ BEGIN
         AND d.state IN ({{job.completed}}, {{job.cancelled}}, {{job.discarded}})
     ),
     bool_or(d.moves IS NOT NULL)
-  INTO v_seqs, v_attempts, v_states, v_permits, v_ended, v_moves FROM done d;
-  v_work := v_states && ARRAY[{{job.scheduled}}, {{job.available}}, {{job.retryable}}];
-  IF v_permits IS NOT NULL THEN v_work := sluice.return_permits(v_permits, v_now) OR v_work; END IF;
-  IF v_ended IS NOT NULL THEN
-    SELECT e.r_flows, e.r_ends, e.r_work OR v_work INTO v_flows, v_ends, v_work
-    FROM sluice.end_in_flows(v_ended, v_moves, p_retention, v_now) e;
-  END IF;
-  RETURN QUERY
-  SELECT s, a, t, v_now, v_work, CASE n WHEN 1 THEN v_flows END, v_ends
-  FROM unnest(v_seqs, v_attempts, v_states) WITH ORDINALITY x(s, a, t, n);
+  INTO r_seqs, r_attempts, r_states, r_permits, r_ended, r_moves FROM done d;
 END $f$;
 
 -- Writes the results of runs that completed, if their end changes nothing but their own jobs and

@@ -11,7 +11,7 @@ BEGIN
     (array_agg(j.priority ORDER BY j.priority DESC, j.seq))[1],
     (array_agg(j.seq ORDER BY j.priority DESC, j.seq))[1]
   FROM unnest(p_seqs, p_shares) g(seq, share)
-  JOIN sluice.jobs j ON j.seq = ANY (p_seqs) AND j.seq = g.seq
+  CROSS JOIN LATERAL (SELECT * FROM sluice.jobs WHERE seq = g.seq {{apart}}) j
   WHERE j.uses IS NOT NULL
   GROUP BY j.queue, j.lane;
 END $f$;
@@ -130,7 +130,7 @@ BEGIN
         WHEN g.run_at > p_wall THEN g.run_at
         ELSE sluice.latest_start(j.uses, j.expires, p_now, p_wall)
       END
-    FROM given g WHERE j.seq = ANY (p_seqs) AND j.seq = g.seq AND j.state + 0 = {{job.pending}}
+    FROM given g WHERE j.seq = g.seq AND j.state + 0 = {{job.pending}}
     RETURNING j.seq, j.uses, g.share
   )
   SELECT array_agg(m.seq), array_agg(m.share) INTO v_seqs, v_shares FROM moved m

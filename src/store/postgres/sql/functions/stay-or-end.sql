@@ -64,7 +64,7 @@ BEGIN
       FROM unnest(
         p_seqs, p_workers, p_runs, p_started, p_moves, p_inputs, p_kept, p_bytes, p_writes
       ) g(seq, worker, run, started, moves, input, kept, bytes, writes)
-      WHERE g.writes AND j.seq = ANY (p_seqs) AND j.seq = g.seq
+      WHERE g.writes AND j.seq = g.seq
         AND j.state + 0 = {{job.active}} AND j.worker = g.worker AND j.attempt = g.run
         AND j.moves = g.moves AND j.started = coalesce(g.started, j.started)
         -- A look for one row: a join could be planned from all flows, while those are few.
@@ -124,7 +124,7 @@ DECLARE v_ended bigint[];
 BEGIN
   WITH alone AS MATERIALIZED (
     SELECT f.seq AS flow, j.seq, j.state, j.error FROM unnest(p_seqs) s(seq)
-    JOIN sluice.jobs j ON j.seq = ANY (p_seqs) AND j.seq = s.seq
+    CROSS JOIN LATERAL (SELECT * FROM sluice.jobs WHERE seq = s.seq {{apart}}) j
     JOIN sluice.flows f ON f.seq = j.flow
     WHERE j.node = 0 AND j.due IS NULL AND f.kind IN ('workflow', 'machine', 'graph')
       AND f.state = {{flow.running}} AND f.total = 1 AND f.open = 0 AND f.parent IS NULL

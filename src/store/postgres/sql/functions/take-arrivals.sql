@@ -106,8 +106,7 @@ BEGIN
   IF v_reshared THEN
     UPDATE sluice.lanes l
     SET share = a.share
-    FROM unnest(v_all, v_given) a(key, share)
-    WHERE l.key = ANY (v_all) AND l.key = a.key AND l.share <> a.share;
+    FROM unnest(v_all, v_given) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
   END IF;
   IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
   IF v_apart THEN
