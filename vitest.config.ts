@@ -40,7 +40,7 @@ const REAL_TIME = [
   'test/bridge/*.test.ts',
   'test/limiter/nats-trouble.test.ts',
   'test/limiter/redis-{cluster,processes,trouble}.test.ts',
-  'test/budgets/{hot-key,processes}.test.ts',
+  'test/budgets/{backends,hot-key,processes}.test.ts',
   'test/engine/budgets-{shared,trouble}.test.ts',
 ]
 
