@@ -1,4 +1,4 @@
-// What no budget can ever grant is refused by the same codes on every backend and at every edge, and nothing is written.
+// Every backend and every edge refuse by the same codes what no budget can ever grant. Nothing is written.
 import { connect } from '@nats-io/transport-node'
 import { createClient } from 'redis'
 import { afterAll, afterEach, describe, expect, it, onTestFinished } from 'vitest'

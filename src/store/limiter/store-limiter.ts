@@ -16,7 +16,7 @@ import type {
   UnitRequest,
   WaitTerms,
 } from '../../limiter/contract/limiter.ts'
-import { OwnLines } from '../../limiter/ledger/own-lines.ts'
+import { ownLines } from '../../limiter/ledger/own-lines.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { TICKETS } from '../contract/budgets.ts'
 import type { Store } from '../contract/store.ts'
@@ -52,7 +52,7 @@ export class StoreLimiter implements LimitBackend {
   /** Calls that are made while others are on their way share a transaction. */
   readonly #acquiring: Gathered<UnitRequest, UnitAnswer>
   readonly #releasing: Gathered<HeldPermit, null>
-  readonly #lines = new OwnLines()
+  readonly #apart = ownLines()
 
   constructor(options: StoreLimiterOptions) {
     const { store, clock, prefix = '', engine } = options
@@ -200,6 +200,6 @@ export class StoreLimiter implements LimitBackend {
 
   #acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     this.#membership.begin()
-    return this.#acquiring.add(this.#lines.of(requests))
+    return this.#acquiring.add(this.#apart(requests))
   }
 }
