@@ -190,6 +190,10 @@ export class NatsBackend implements LimitBackend {
     await this.#corrections.correct(bucket, renew)
   }
 
+  async ready(): Promise<void> {
+    await this.#entries.put('c.ready', '')
+  }
+
   async close(): Promise<void> {
     this.#purging?.cancel()
     await this.#options.close()
