@@ -37,10 +37,10 @@ const REAL_TIME = [
   'test/crash/{hot-flows,kill,lease}.test.ts',
   'test/cli/demo.test.ts',
   'test/acceptance/process-limits.test.ts',
-  'test/bridge/*.test.ts',
-  'test/limiter/nats-trouble.test.ts',
-  'test/limiter/redis-{cluster,processes,trouble}.test.ts',
-  'test/budgets/{hot-key,processes}.test.ts',
+  'test/bridge/bullmq.test.ts',
+  'test/limiter/{nats-trouble,trouble}.test.ts',
+  'test/limiter/redis-{cluster,processes}.test.ts',
+  'test/budgets/{backends,hot-key,processes}.test.ts',
   'test/engine/budgets-{shared,trouble}.test.ts',
 ]
 

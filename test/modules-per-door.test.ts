@@ -32,7 +32,7 @@ describe('a door', () => {
     ['limiter', 78],
     ['redis', 52],
     ['bullmq', 16],
-    ['nats', 52],
+    ['nats', 53],
     ['testing', 155],
     ['testing/limiter-suite', 33],
     ['flows', 124],

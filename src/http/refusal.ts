@@ -102,9 +102,12 @@ export function refusalOf(error: unknown, reads = false): Refusal {
   if (!known || !(error instanceof Error))
     return new Refusal(500, 'backend_error', 'The request failed in the server.', { retryable: true })
   const [status, code, type] = known
-  if (reads && status === 422) return invalid(error.message)
+  // The codes of the spec are few.
+  const details = { reason: (error as SluiceError).code }
+  if (reads && status === 422) return invalid(error.message, { details })
   return new Refusal(status, code, error.message, {
     retryable: status === 503,
+    details,
     ...(type !== undefined && { type }),
   })
 }

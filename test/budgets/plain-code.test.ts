@@ -140,6 +140,29 @@ describe.each(STORES)('plain code under budgets of jobs on $name', (kind) => {
     expect((await engine.limits.inspect('slots'))[0]?.active).toBe(0)
   })
 
+  it.each([
+    ['a call', 3],
+    ['a job', 6],
+  ] as const)('%s gets the permit of a process that is gone when its lease is over', async (who, leaseS) => {
+    const { clock, harness, engine, hold } = await opened(kind)
+    const { store } = await internalsOf(engine).open()
+    const uses = [{ limit: 'slots', key: '', weight: 2 }]
+    await clock.advance('6s')
+    for (const [i, permit] of ['one', 'two'].entries()) {
+      const request = { uses, priority: 0, line: 0, permit, leaseUs: (leaseS + i) * 1_000_000 }
+      expect(await store.budgets.acquire([request])).toMatchObject([{ kind: 'granted' }])
+    }
+    if (who === 'a call') {
+      const at = engine.limits.acquire([slots]).then(() => harness.at)
+      await clock.advance('7s')
+      expect(await at).toBe(9)
+    } else {
+      const job = await hold.enqueue('0')
+      await clock.advance('7s')
+      expect((await engine.jobs.get(job.id))?.startedAt).toEqual(new Date(clock.now() - 1000))
+    }
+  })
+
   it('shows no ticket among jobs, and leaves no row behind', async () => {
     const { clock, engine, take } = await opened(kind)
     const taken = Array.from({ length: 3 }, () => take('code'))

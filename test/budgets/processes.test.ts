@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, describe, expect, it } from 'vitest'
 import { limit, Sluice, task } from '../../src/exports/index.ts'
-import { createLimiter } from '../../src/exports/limiter.ts'
 import { everyStore } from '../stores.ts'
 
 const CHILD = join(import.meta.dirname, '../limiter/redis-child.ts')
@@ -47,24 +46,6 @@ describe.each(await everyStore('processes of plain code'))('several processes of
     for (const spanUs of [100_000, 1_000_000, 2_000_000])
       expect(worst(spanUs)).toBeLessThanOrEqual(100 + Math.ceil((spanUs + 100_000) / 1000) + 1)
     expect(lists.every((list) => list.length > 0)).toBe(true)
-  })
-
-  it('get the permits of one that was killed back when their lease is over, and none before', async () => {
-    const url = kind.create()
-    const holder = child('hold', url, NAMESPACE, '10')
-    expect(await holder.line()).toBe('held')
-    const slots = limit('slots', { concurrency: 10 })
-    const limiter = createLimiter({ backend: url, namespace: NAMESPACE, limits: [slots], lease: '2s' })
-    expect((await limiter.inspect(slots)).active).toBe(10)
-    await killed(holder)
-    const killedMs = Date.now()
-    await expect(limiter.acquire([slots], { wait: false })).rejects.toMatchObject({ code: 'limit.rejected' })
-    const permits = await Promise.all(Array.from({ length: 10 }, () => limiter.acquire([slots], { wait: '20s' })))
-    // The last heartbeat was at most a third of the lease before.
-    expect(Date.now() - killedMs).toBeGreaterThan(1250)
-    await Promise.all(permits.map((permit) => permit.release()))
-    expect((await limiter.inspect(slots)).active).toBe(0)
-    await limiter.close()
   })
 
   it('give a job the permit of one that was killed', async () => {

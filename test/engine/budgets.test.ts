@@ -216,6 +216,29 @@ describe('a backend that cannot be reached', () => {
   })
 })
 
+describe('a backend that is full', () => {
+  it.each(['closed', 'open'] as const)('is told of once, whatever it still answers: %s', async (failMode) => {
+    const w = createEngineHarness()
+    const backend = new UnreliableBackend(w.clock)
+    const stripe = limit('stripe', { rate: 100, per: '1s', backend: 'shared' })
+    const { task: call, starts } = noted(w, [stripe])
+    const engine = await w.start({ tasks: [call], budgets: { shared: { backend, failMode } } })
+    const events = record(engine, 'rate_limit.backend_down', 'rate_limit.backend_up')
+    backend.isFull = true
+    for (let n = 0; n < 5; n++) {
+      await engine.enqueue(call, 'x')
+      await w.clock.advance('1s')
+      await engine.limits.inspect('stripe')
+    }
+    expect(starts.length).toBe(failMode === 'open' ? 5 : 0)
+    expect(events.map(({ name }) => name)).toEqual(['rate_limit.backend_down'])
+    backend.isFull = false
+    await w.clock.advance('500ms')
+    expect(starts.length).toBe(5)
+    expect(events.map(({ name }) => name)).toEqual(['rate_limit.backend_down', 'rate_limit.backend_up'])
+  })
+})
+
 describe('what is told of a limit with a backend', () => {
   it('explain names the backend and until when, inspect asks it', async () => {
     const w = createEngineHarness()

@@ -336,6 +336,25 @@ describe('permits', () => {
     expect(await isFree()).toBe(true)
   })
 
+  it('return after a failover that lost their release', async () => {
+    const clock = createManualClock()
+    const { backend, seen, memory } = watched(clock)
+    const lost = { isAhead: true }
+    const release: LimitBackend['release'] = async (permits) => {
+      if (!lost.isAhead) await memory.release(permits)
+    }
+    const { limiter } = harness({ backend: { ...backend, release }, clock })
+    await (await limiter.acquire([slots])).release()
+    seen.isDown = true
+    const waits = limiter.acquire([slots])
+    await clock.advance('1s')
+    lost.isAhead = false
+    seen.isDown = false
+    await clock.advance('2s')
+    await (await waits).release()
+    expect(await memory.inspect({ limit: 'slots', key: '' })).toMatchObject({ active: 0 })
+  })
+
   it('are not returned after their lease has ended', async () => {
     const clock = createManualClock()
     const { backend, seen } = watched(clock)
@@ -673,6 +692,33 @@ describe('a backend that cannot be reached', () => {
     expect(got).toHaveLength(5)
     expect(Math.max(...got) - backMs).toBeLessThanOrEqual(500)
     expect(told).toEqual(['down 50', 'up 0'])
+  })
+
+  it('is down until it grants again, whatever else it answers', async () => {
+    const clock = createManualClock()
+    const { backend, memory } = watched(clock)
+    let isFull = false
+    const acquire: LimitBackend['acquire'] = async (requests) => {
+      if (isFull) throw new Error('OOM')
+      return memory.acquire(requests)
+    }
+    const { limiter } = harness({ backend: { ...backend, acquire }, clock })
+    const told: string[] = []
+    limiter.on('rate_limit.backend_down', () => told.push('down'))
+    limiter.on('rate_limit.backend_up', () => told.push('up'))
+    const held = await limiter.acquire([slots])
+    isFull = true
+    const waits = limiter.acquire([outbound])
+    for (let n = 0; n < 5; n++) {
+      await clock.advance('1s')
+      expect(await limiter.inspect(slots)).toMatchObject({ active: 1 })
+    }
+    await held.release()
+    expect(told).toEqual(['down'])
+    isFull = false
+    await clock.advance('1s')
+    await waits
+    expect(told).toEqual(['down', 'up'])
   })
 
   it('open: calls go on, and are counted', async () => {

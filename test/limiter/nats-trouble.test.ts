@@ -60,22 +60,6 @@ describe.skipIf(!HAS_NATS_SERVER)('a limiter on NATS', () => {
     expect(started).toBeGreaterThan(200 * 3 * 0.6)
   })
 
-  it('goes on when the server starts again, with the same buckets', async () => {
-    const calls = load(() => [api])
-    await calls.ready()
-    await sleep(300)
-    await nats.kill()
-    await sleep(1000)
-    const backMs = Date.now()
-    await nats.start()
-    await sleep(2500)
-    calls.end()
-    expect(calls.between(backMs - 700, backMs)).toBe(0)
-    expect(calls.between(backMs + 1000, backMs + 2500)).toBeGreaterThan(200)
-    expect(calls.told).toEqual(['down', 'up'])
-    expect(calls.errors).toEqual([])
-  })
-
   it('gives back what the server wrote after the caller was told that it is down', async () => {
     const connection = await connect({ port: nats.port })
     const stops = { next: false }
@@ -106,20 +90,5 @@ describe.skipIf(!HAS_NATS_SERVER)('a limiter on NATS', () => {
     await first.release()
     await limiter.close()
     await connection.close()
-  })
-
-  it('makes its stream again when that is gone: at most one burst more starts', async () => {
-    const calls = load(() => [api])
-    await calls.ready()
-    await sleep(300)
-    const goneMs = Date.now()
-    await nats.forget()
-    await sleep(2000)
-    calls.end()
-    const started = calls.between(goneMs, goneMs + 2000)
-    expect(started).toBeGreaterThan(300)
-    expect(started).toBeLessThanOrEqual(200 * 2 + 20 + 20)
-    expect(calls.errors).toEqual([])
-    expect(calls.told.length).toBeLessThanOrEqual(2)
   })
 })

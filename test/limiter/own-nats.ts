@@ -46,11 +46,11 @@ export class OwnNats {
     await connection.close()
   }
 
-  /** Deletes the stream of all limits. */
+  /** Deletes the streams of all limits. */
   async forget(): Promise<void> {
     const connection = await connect({ port: this.port })
-    const kv = await new Kvm(connection).open(`sluice_${Buffer.from('sluice').toString('base64url')}`)
-    await kv.destroy()
+    const kvm = new Kvm(connection)
+    for await (const { bucket } of kvm.list()) await (await kvm.open(bucket)).destroy()
     await connection.close()
   }
 

@@ -91,25 +91,28 @@ export class BudgetLink {
         events.emit('rate_limit.backend_up', { backend: name, downMs: downUs / 1000, granted })
         changed()
         up([])
-        void this.#returns.flush()
+        void this.#returns.recover()
       },
       lost: (permits) => this.#returns.keep(permits),
     }
     this.#access = new Access(load, isLocal, { clock, limits: this, failMode, observer })
-    const release = (permits: readonly HeldPermit[]): Promise<void> => this.call((each) => each.release(permits))
+    const release = (permits: readonly HeldPermit[]): Promise<void> => this.call((each) => each.release(permits), false)
     const releaseOnce: typeof release = (permits) => this.#access.once((each) => each.release(permits))
     this.#returns = new Returns({ clock, leaseUs, release, releaseOnce, returned: up })
-    this.permits = new Permits(clock, leaseUs, (held) => this.#access.call((each) => each.extend(held, leaseUs)))
+    this.permits = new Permits(clock, leaseUs, (held) => this.call((each) => each.extend(held, leaseUs), false))
   }
 
   /** The limits whose budgets the backend keeps, as far as this process knows. */
   readonly definitions = (): LimitDefinition[] =>
     this.#options.limits.definitions().filter(({ policy }) => policy.backend === this.name)
 
-  /** Calls the backend. @throws {SluiceError} `limiter.backend_down`, and the codes of the verb */
-  call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+  /**
+   * Calls the backend. @throws {SluiceError} `limiter.backend_down`, and the codes of the verb
+   * @param proves as that of `Access.call`
+   */
+  call<T>(work: (backend: LimitBackend) => Promise<T>, proves?: boolean): Promise<T> {
     this.#define()
-    return this.#access.call(work)
+    return this.#access.call(work, undefined, proves)
   }
 
   /** Corrects a charge. @throws {SluiceError} `limiter.backend_down`, and the codes of the verb */
@@ -181,7 +184,13 @@ export class BudgetLink {
 
   /** Asks the backend whether it answers. If it does not, the events say so. */
   async look(): Promise<void> {
-    await this.#access.call((backend) => backend.define(this.definitions())).catch(() => undefined)
+    await this.#ready().catch(() => undefined)
+  }
+
+  #ready(): Promise<unknown> {
+    return this.#access.call<unknown>((backend) =>
+      backend.ready ? backend.ready() : backend.define(this.definitions()),
+    )
   }
 
   /** Asks the backend from time to time whether it answers again. */
@@ -189,12 +198,7 @@ export class BudgetLink {
     if (this.#closed) return
     const again = this.#options.clock.setTimer(() => {
       if (this.#closed || !this.#access.isDown) return
-      this.#access
-        .call((backend) => backend.define(this.definitions()))
-        .then(
-          () => undefined,
-          () => this.#probe(),
-        )
+      this.#ready().catch(() => this.#probe())
     }, PROBE_MS)
     again.unref?.()
   }

@@ -80,7 +80,7 @@ async function asKept(budgets: Budgets, limit: string, reports: BucketReport[]):
     shown.push(
       ...(await Promise.all(
         reports.slice(from, from + INSPECTED_AT_ONCE).map(async (report) => {
-          const found = await budgets.call(limit, (backend) => backend.inspect({ limit, key: report.key }))
+          const found = await budgets.call(limit, (backend) => backend.inspect({ limit, key: report.key }), false)
           return found ? { ...report, ...shownBy(found), backend: budgets.nameOf(limit) } : report
         }),
       )),

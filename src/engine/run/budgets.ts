@@ -128,10 +128,10 @@ export class Budgets {
   }
 
   /** The backend of a limit; null: the store keeps its budgets. @throws {SluiceError} `limiter.backend_down` */
-  call<T>(limit: string, work: (backend: LimitBackend) => Promise<T>): Promise<T> | null {
+  call<T>(limit: string, work: (backend: LimitBackend) => Promise<T>, proves?: boolean): Promise<T> | null {
     const link = this.#linkOf(limit)
     if (!link) return null
-    return link.call(work)
+    return link.call(work, proves)
   }
 
   /** The same without an answer, and tried again for a while: a correction that only delays starts. */

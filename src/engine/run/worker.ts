@@ -1,4 +1,5 @@
 import { hostname } from 'node:os'
+import type { Timer } from '../../base/clock.ts'
 import { settlesWithin } from '../../base/promises.ts'
 import { storableText } from '../../base/text.ts'
 import type { Change, Store } from '../../store/contract/store.ts'
@@ -63,6 +64,9 @@ export class Worker {
   readonly #notes: KeptNotes
   readonly #keeping: Keeping
   readonly #stopWatching: () => void
+  #isResting = false
+  /** The end of a lease that comes before the next routine. */
+  #returning: Timer | null = null
 
   private constructor(id: number, options: WorkerOptions) {
     const { settings, ...parts } = options
@@ -164,14 +168,23 @@ export class Worker {
   }
 
   #rest(): void {
+    this.#isResting = true
+    this.#returning?.cancel()
     this.#stopWatching()
     this.#maintenance.stop()
   }
 
-  /** Returns what processes without jobs have left behind. */
+  /** Returns what processes without jobs have left behind, and does it again when the next lease ends. */
   async #tidy(): Promise<void> {
-    const { woke } = await this.#options.store.budgets.tidy()
-    if (woke) this.#options.wakeup.notify('work')
+    const { settings, store, wakeup } = this.#options
+    const { woke, nextUs } = await store.budgets.tidy()
+    if (woke) wakeup.notify('work')
+    const delayMs = nextUs === null ? Infinity : (nextUs - store.nowUs()) / 1000
+    this.#returning?.cancel()
+    if (this.#isResting || delayMs >= RECOVER_EVERY_MS) return
+    // A failure is told by the next routine.
+    const again = (): void => void this.#tidy().catch(() => undefined)
+    this.#returning = settings.clock.setTimer(again, Math.max(1, delayMs))
   }
 
   async #prune(): Promise<void> {

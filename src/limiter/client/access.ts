@@ -41,6 +41,8 @@ export class Access {
   #isDefined = false
   #known: LimitBackend | null = null
   #downSinceUs: number | null = null
+  /** A call that has to be written has failed since then. */
+  #isRefusing = false
   #probeUs = 0
   #probes = 0
   #blind = 0
@@ -112,9 +114,10 @@ export class Access {
   /**
    * Calls the backend, with two short retries.
    * @param late gets the answer that comes after the caller was told that there is none
+   * @param proves a server that is full, or a replica, refuses this call: its answer tells that units can be granted
    * @throws {SluiceError} `limiter.backend_down`, and what the verb throws
    */
-  async call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
+  async call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown, proves = true): Promise<T> {
     const pauses = this.isDown ? [] : RETRIES_MS
     const beganUs = this.#options.clock.monotonicUs()
     // Others do not ask while this call finds out.
@@ -126,11 +129,11 @@ export class Access {
         this.#known ??= await this.#backend()
         running ??= this.#begin(this.#known, work)
         const answer = await this.#inTime(running)
-        this.#reached()
+        this.#reached(proves)
         return answer
       } catch (error) {
         if (isRefusal(error)) {
-          this.#reached()
+          this.#reached(false)
           throw error
         }
         const isLate = error instanceof LateAnswer
@@ -139,10 +142,10 @@ export class Access {
           if (isLate)
             running?.then((answer) => {
               // A backend that is back may be slow.
-              if (this.#options.clock.monotonicUs() - beganUs <= LONGEST_CALL_US) this.#reached()
+              if (this.#options.clock.monotonicUs() - beganUs <= LONGEST_CALL_US) this.#reached(proves)
               return late?.(answer)
             }, noop)
-          throw this.#failed(error)
+          throw this.#failed(error, proves)
         }
         if (isLate) continue
         running = null
@@ -219,15 +222,17 @@ export class Access {
     }).finally(() => this.#calls--)
   }
 
-  #reached(): void {
-    if (this.#downSinceUs === null) return
+  #reached(proves: boolean): void {
+    if (this.#downSinceUs === null || (this.#isRefusing && !proves)) return
+    this.#isRefusing = false
     const downUs = this.#options.clock.monotonicUs() - this.#downSinceUs
     this.#downSinceUs = null
     this.#probes = 0
     this.#options.observer.up(downUs, this.#blind - this.#blindAtDown)
   }
 
-  #failed(cause: unknown): SluiceError {
+  #failed(cause: unknown, proves: boolean): SluiceError {
+    this.#isRefusing ||= proves
     const nowUs = this.#options.clock.monotonicUs()
     const error = unreached(cause)
     this.#probeUs = nowUs + Math.min(FIRST_PROBE_US * 2 ** Math.min(this.#probes++, 10), SLOWEST_PROBE_US)

@@ -62,7 +62,7 @@ export class Limiter {
         down: (error) => this.#events.emit('rate_limit.backend_down', { error }),
         up: (downUs, granted) => {
           this.#events.emit('rate_limit.backend_up', { downMs: downUs / 1000, granted })
-          void this.#returns.flush()
+          void this.#returns.recover()
         },
         lost: (permits) => this.#returns.keep(permits),
       },
@@ -70,7 +70,7 @@ export class Limiter {
     const call = <T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> => this.#access.call(work)
     this.#permits = new Permits(clock, leaseUs, (permits) =>
       // The spread throws for an answer that is not a list. Then no permit counts as ended.
-      call(async (backend) => [...(await backend.extend(permits, leaseUs))]),
+      this.#access.call(async (backend) => [...(await backend.extend(permits, leaseUs))], undefined, false),
     )
     this.#owner = {
       permits: this.#permits,
@@ -81,7 +81,7 @@ export class Limiter {
     this.#returns = new Returns({
       clock,
       leaseUs,
-      release: (permits) => this.#call((backend) => backend.release(permits)),
+      release: (permits) => this.#call((backend) => backend.release(permits), undefined, false),
       releaseOnce: (permits) => this.#access.once((backend) => backend.release(permits)),
       returned: (buckets) => this.#lines.returned(buckets),
     })
@@ -244,7 +244,7 @@ export class Limiter {
   /** The present state of a bucket. */
   async inspect(use: Use): Promise<LimiterBucket> {
     const bucket = this.#limits.one(use, 'limiter.inspect')
-    const report = await this.#call((backend) => backend.inspect(bucket))
+    const report = await this.#call((backend) => backend.inspect(bucket), undefined, false)
     const { grantedBlindly } = this.#access
     const { bucketView } = await import('./controls.ts')
     return bucketView(bucket, report, this.#options.clock, { waiting: this.waiting, grantedBlindly })
@@ -308,9 +308,9 @@ export class Limiter {
     }
   }
 
-  #call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown): Promise<T> {
+  #call<T>(work: (backend: LimitBackend) => Promise<T>, late?: (answer: T) => unknown, proves?: boolean): Promise<T> {
     if (this.#closing) throw closed()
-    return this.#access.call(work, late)
+    return this.#access.call(work, late, proves)
   }
 
   async #charge(use: Use, units: number, permit: Permit | undefined): Promise<void> {

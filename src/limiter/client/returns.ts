@@ -4,6 +4,8 @@ import { pauseAfter } from '../../base/persist.ts'
 import type { BucketName, HeldPermit } from '../contract/limiter.ts'
 
 const FIRST_PAUSE_MS = 50
+/** So many of the last returns may be lost with a server that fails over. */
+const MOST_RECENT = 1000
 /** The most permits that one call returns. */
 const AT_ONCE = 100
 
@@ -24,6 +26,8 @@ export class Returns {
   readonly #options: ReturnsOptions
   /** Each with the instant on the steady clock at which its lease has ended. */
   #left: (readonly [permit: HeldPermit, untilUs: number])[] = []
+  /** Those that returned last. */
+  readonly #recent: HeldPermit[] = []
   #failures = 0
   #timer: Timer | null = null
   #ended = false
@@ -41,6 +45,7 @@ export class Returns {
   async give(permit: HeldPermit): Promise<boolean> {
     try {
       await this.#options.release([permit])
+      if (this.#recent.push(permit) >= 2 * MOST_RECENT) this.#recent.splice(0, MOST_RECENT)
       return true
     } catch (error) {
       if (!mayPass(error)) throw error
@@ -55,6 +60,12 @@ export class Returns {
     const untilUs = clock.monotonicUs() + leaseUs
     for (const permit of permits) this.#left.push([permit, untilUs])
     if (permits.length > 0) this.#again()
+  }
+
+  /** The backend answers again: it may be a replica that has not heard of the last returns. */
+  recover(): Promise<void> {
+    this.keep(this.#recent.splice(0).slice(-MOST_RECENT))
+    return this.flush()
   }
 
   /** Returns what is left, as the backend may answer again. */

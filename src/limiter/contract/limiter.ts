@@ -194,6 +194,11 @@ export interface LimitBackend {
   inspect(bucket: BucketName): Promise<BucketReport | null>
   /** Makes a bucket new again. Its permits stay. */
   forget(bucket: BucketName): Promise<void>
+  /**
+   * Rejects where it could not grant units now, such as a server that is full, or a replica. Absent: `define` tells whether
+   * it can be reached.
+   */
+  ready?(): Promise<void>
   /** Ends the connection that the backend itself opened. */
   close(): Promise<void>
 }

@@ -18,6 +18,7 @@ import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { cancelIn, confirmIn, type Reservation, reserveIn, storedReservation, unbook } from '../ledger/reservations.ts'
 import { MergedCorrections } from '../ledger/merged-corrections.ts'
+import { ownLines } from '../ledger/own-lines.ts'
 import type { Entries } from './kv.ts'
 import type { NatsBucket } from './nats-bucket.ts'
 import { NatsPolicies } from './policies.ts'
@@ -59,6 +60,7 @@ export class NatsBackend implements LimitBackend {
   readonly #clock: ServerClock
   /** Entries that this process wrote last, and when they may be purged. */
   readonly #ends = new Map<string, { readonly revision: number; readonly endsUs: number }>()
+  readonly #apart = ownLines()
   #waiting: Waiting[] = []
   #isAsking = false
   #purging: Timer | null = null
@@ -88,7 +90,7 @@ export class NatsBackend implements LimitBackend {
   }
 
   acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
-    const answers = requests.map(
+    const answers = this.#apart(requests).map(
       (request) =>
         new Promise<UnitAnswer>((resolve, reject) => {
           this.#waiting.push({ request, resolve, reject })
@@ -186,6 +188,10 @@ export class NatsBackend implements LimitBackend {
 
   async forget(bucket: BucketName): Promise<void> {
     await this.#corrections.correct(bucket, renew)
+  }
+
+  async ready(): Promise<void> {
+    await this.#entries.put('c.ready', '')
   }
 
   async close(): Promise<void> {

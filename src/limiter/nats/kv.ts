@@ -30,6 +30,8 @@ export class Entries {
   readonly #name: string
   readonly #replicas: number
   #kv: Promise<Nats.KV> | null = null
+  /** The server lets this connection remove no message of the stream. */
+  #leavesMarkers = false
 
   constructor(connection: () => Promise<NatsConnection>, namespace: string, replicas: number) {
     this.#connection = connection
@@ -77,6 +79,25 @@ export class Entries {
 
   /** Removes an entry. False: it has changed since it was read, and stays. */
   async purge(key: string, revision: number): Promise<boolean> {
+    if (this.#leavesMarkers) return this.#purgeByMarker(key, revision)
+    try {
+      // A purge of the key-value bucket would leave a marker for each key that there ever was.
+      const filter = `$KV.${this.#name}.${key}`
+      const work = async (kv: Nats.KV): Promise<{ purged: number }> => {
+        const { jsm, stream } = kv as Nats.Bucket
+        return jsm.streams.purge(stream, { filter, seq: revision + 1 })
+      }
+      return (await this.#with(work)).purged > 0
+    } catch (error) {
+      if (error instanceof LateAnswer) throw error
+      // The rights of this connection may not reach so far.
+      const isPurged = await this.#purgeByMarker(key, revision)
+      this.#leavesMarkers = true
+      return isPurged
+    }
+  }
+
+  async #purgeByMarker(key: string, revision: number): Promise<boolean> {
     try {
       await this.#with((kv) => kv.purge(key, { previousSeq: revision }))
       return true

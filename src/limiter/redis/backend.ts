@@ -165,6 +165,13 @@ export class RedisBackend implements LimitBackend {
     await this.#correct(bucket, renew)
   }
 
+  async ready(): Promise<void> {
+    // No reservation has this name.
+    await this.#transact([], ['\0ready'], ({ nowUs }, { write }) => {
+      write[0] = { text: String(nowUs), ttlMs: 1000 }
+    })
+  }
+
   async close(): Promise<void> {
     await this.#options.close()
   }

@@ -5,6 +5,8 @@ import type { Store } from '../contract/store.ts'
 /** A process that stops without leaving is forgotten after this time. */
 export const LEASE_US = 30_000_000
 const BEAT_MS = 5000
+/** Calls that wait for a permit look this often at most for the lease that ends next. */
+const LOOK_MS = 250
 /** Cold buckets are pruned at every beat of so many. */
 const PRUNED_EVERY = 12
 const PRUNED_AT_ONCE = 1000
@@ -28,6 +30,7 @@ export class Membership {
   readonly #joining: Once<number>
   #worker: number | null = null
   #timer: Timer | null = null
+  #looking: Timer | null = null
   #beats = 0
   #calls = 0
   /** It does not beat, since nothing happened: it holds nothing that others wait for. */
@@ -61,15 +64,39 @@ export class Membership {
     }
   }
 
+  /** A call waits for a permit: the next beat comes when the lease ends that is over next, if that is sooner. */
+  watch(): void {
+    if (this.#left || this.#looking) return
+    this.#looking = this.#options.clock.setTimer(() => {
+      this.#looking = null
+      this.#tidy().then(
+        (delayMs) => delayMs < BEAT_MS && this.#next(delayMs),
+        // The next beat tries again.
+        () => undefined,
+      )
+    }, LOOK_MS)
+    this.#looking.unref?.()
+  }
+
   async leave(): Promise<void> {
     this.#left = true
-    this.#timer?.cancel()
+    const stop = (): void => [this.#timer, this.#looking].forEach((timer) => timer?.cancel())
+    stop()
     await this.#joining.settled()
-    this.#timer?.cancel()
+    stop()
     if (this.#worker !== null) await this.#options.store.leave(this.#worker)
   }
 
+  /** Returns what is over. Answers when to look again, in ms; Infinity: no lease is to end. */
+  async #tidy(): Promise<number> {
+    const { store, woke: wake } = this.#options
+    const { woke, nextUs } = await store.budgets.tidy()
+    if (woke) wake()
+    return nextUs === null ? Infinity : Math.max(1, (nextUs - store.nowUs()) / 1000)
+  }
+
   #next(delayMs: number): void {
+    this.#timer?.cancel()
     if (this.#left) return
     this.#timer = this.#options.clock.setTimer(() => void this.#beat(), delayMs)
     this.#timer.unref?.()
@@ -82,11 +109,10 @@ export class Membership {
     try {
       if (this.#worker !== null) await store.heartbeat(this.#worker, [], LEASE_US)
       if (alone) await store.recover()
-      const { woke, nextUs } = await store.budgets.tidy()
-      if (woke) this.#options.woke()
-      if (nextUs !== null) delayMs = Math.min(BEAT_MS, Math.max(1, (nextUs - store.nowUs()) / 1000))
+      const nextMs = await this.#tidy()
+      delayMs = Math.min(BEAT_MS, nextMs)
       const waits = await beat()
-      this.#isIdle = !waits && nextUs === null && this.#calls === calls
+      this.#isIdle = !waits && nextMs === Infinity && this.#calls === calls
       this.#beats++
       if (alone && this.#beats % PRUNED_EVERY === 0) while ((await store.prune(PRUNED_AT_ONCE)) >= PRUNED_AT_ONCE);
     } catch {

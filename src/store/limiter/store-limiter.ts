@@ -16,6 +16,7 @@ import type {
   UnitRequest,
   WaitTerms,
 } from '../../limiter/contract/limiter.ts'
+import { ownLines } from '../../limiter/ledger/own-lines.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { TICKETS } from '../contract/budgets.ts'
 import type { Store } from '../contract/store.ts'
@@ -51,7 +52,7 @@ export class StoreLimiter implements LimitBackend {
   /** Calls that are made while others are on their way share a transaction. */
   readonly #acquiring: Gathered<UnitRequest, UnitAnswer>
   readonly #releasing: Gathered<HeldPermit, null>
-  #lines = 0
+  readonly #apart = ownLines()
 
   constructor(options: StoreLimiterOptions) {
     const { store, clock, prefix = '', engine } = options
@@ -199,13 +200,6 @@ export class StoreLimiter implements LimitBackend {
 
   #acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     this.#membership.begin()
-    // Lines of different calls are different.
-    const lines = new Map<number, number>()
-    const apart = requests.map((request) => {
-      const line = lines.get(request.line) ?? this.#lines++
-      lines.set(request.line, line)
-      return { ...request, line }
-    })
-    return this.#acquiring.add(apart)
+    return this.#acquiring.add(this.#apart(requests))
   }
 }

@@ -25,7 +25,7 @@ export interface TicketsOptions {
   readonly queue: string
   readonly leaseUs: number
   /** Makes this process a worker of that queue. */
-  readonly membership: Pick<Membership, 'join'>
+  readonly membership: Pick<Membership, 'join' | 'watch'>
   /** Undefined: the process has none. */
   readonly engine: TicketEngine | undefined
   /** Takes back what a ticket got whose caller has stopped waiting. */
@@ -73,6 +73,8 @@ export class Tickets {
   readonly #tickets = new Map<string, Ticket>()
   /** The tickets of each line. */
   readonly #lines = new Map<string, number>()
+  /** How many of them wait for a permit. */
+  #forPermits = 0
   /** Tickets that come while others are on their way share a transaction. */
   readonly #storing: Gathered<NewJob, unknown>
   /** Other processes have their turns until the next claim of these tickets. */
@@ -100,11 +102,6 @@ export class Tickets {
     this.#options = options
     this.#newId = createIds(options.clock)
     this.#storing = new Gathered((jobs) => options.store.enqueue(jobs))
-  }
-
-  /** The number of callers that wait. */
-  get size(): number {
-    return this.#tickets.size
   }
 
   /** Waits until the store grants the request. The denial, if that takes longer than `waitUs`. */
@@ -140,6 +137,7 @@ export class Tickets {
       signal?.addEventListener('abort', abort)
       const isBehind = this.#patient && (this.#lines.has(ticket.line) || this.#crowdOf(ticket.line) !== null)
       this.#tickets.set(ticket.id, ticket)
+      if (denied.retryAfterUs === null) this.#forPermits++
       this.#lines.set(ticket.line, (this.#lines.get(ticket.line) ?? 0) + 1)
       // It starts after those of its line, whose next claim stores it.
       if (!isBehind) void this.#store(ticket)
@@ -247,8 +245,9 @@ export class Tickets {
     await Promise.all(rest.map((ticket) => this.#store(ticket)))
   }
 
-  #forget({ id, line }: Ticket): void {
+  #forget({ id, line, denied }: Ticket): void {
     if (!this.#tickets.delete(id)) return
+    if (denied.retryAfterUs === null) this.#forPermits--
     const left = (this.#lines.get(line) ?? 0) - 1
     if (left > 0) this.#lines.set(line, left)
     else this.#lines.delete(line)
@@ -301,6 +300,7 @@ export class Tickets {
       if (claim.wakesOthers) engine?.changed()
       engine?.claimed({ ...claim, jobs: [], rejected: claim.rejected.filter((each) => each.task !== TICKET) })
       for (const { id, task } of claim.rejected) if (task === TICKET) this.#reject(id)
+      if (this.#forPermits > 0) membership.watch()
       this.#wakeAt(this.#patience(claim, before) ?? claim.nextWakeUs)
     } catch {
       this.#restAWhile()

@@ -1,3 +1,4 @@
+import type { UnitAnswer } from '../../limiter/contract/limiter.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
 import { equal } from './expectations.ts'
 import { type Cases, request, shown } from './subject.ts'
@@ -32,6 +33,18 @@ export const REQUESTS: Cases = {
       'crm 100',
       'crm 100',
       'go',
+    ])
+  },
+
+  'of calls that are made at once have lines of their own': async (subject) => {
+    await subject.define({ a: { rate: 1, per: '10s' }, b: { rate: 9, per: '10s' } })
+    const call = (key: string): Promise<readonly UnitAnswer[]> =>
+      subject.backend.acquire([1, 2].map(() => request([`a:${key}`, 'b'], { line: 0 })))
+    const answers = (await Promise.all(['x', 'y', 'z'].map(call))).map((each) => each.map(shown))
+    equal(answers, [
+      ['go', 'a:x 10000'],
+      ['go', 'a:y 10000'],
+      ['go', 'a:z 10000'],
     ])
   },
 

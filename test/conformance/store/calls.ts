@@ -34,6 +34,26 @@ export function calls(backend: StoreBackend): void {
     expect(await w.start({ worker, queue: THEIRS })).toEqual([])
   }
 
+  test.each(['a\0b', '\ud800'])('are refused a key that no store keeps: %j', async (key) => {
+    const w = harness()
+    await w.define({ r: { rate: 10, per: '1s' } })
+    const uses = [
+      { limit: 'r', key: '', weight: 1 },
+      { limit: 'r', key, weight: 1 },
+    ]
+    const request = { uses, priority: 0, line: 0, permit: 'p', leaseUs: 1e6 }
+    const { budgets } = w.store
+    const name = { limit: 'r', key }
+    for (const call of [
+      () => budgets.acquire([request]),
+      () => budgets.reserve(request, 1e6),
+      () => budgets.forget(name),
+      () => budgets.inspect(name),
+    ])
+      await expect(call()).rejects.toMatchObject({ code: 'limit.key.invalid' })
+    expect(await budgets.inspect({ limit: 'r', key: '' })).toMatchObject({ available: 10 })
+  })
+
   test('go first where units are to spare and only that process is slow', async () => {
     const w = harness()
     await waiting(w)

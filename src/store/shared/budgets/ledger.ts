@@ -1,4 +1,6 @@
 import { SluiceError } from '../../../base/errors.ts'
+import { show } from '../../../base/options.ts'
+import { isStorable } from '../../../base/text.ts'
 import { NEVER_US } from '../../../policy/admission/lane.ts'
 import type { BucketState } from '../../../policy/limits/bucket.ts'
 import { encodeBucket } from '../../../policy/limits/bucket-codec.ts'
@@ -134,8 +136,12 @@ export class StoreLedger implements Ledger {
   }
 }
 
-/** Locks the buckets of limits that are defined, and creates those that are new. */
+/**
+ * Locks the buckets of limits that are defined, and creates those that are new.
+ * @throws {SluiceError} `limit.key.invalid` for a name that a store cannot keep
+ */
 export function* openLedger(access: Access, names: readonly BucketName[]): Reading<StoreLedger> {
+  requireStorable(names)
   const wanted = new Map(names.map((name) => [idOf(name), name]))
   const sharedBy = (limits: Timelines): BucketName[] =>
     [...wanted.values()].filter(({ limit, key }) => isShared(limits.policy(limit, key)))
@@ -171,4 +177,14 @@ function requireShared(limit: string, policy: LimitPolicy | null): void {
 
 function idOf({ limit, key }: BucketName): string {
   return `${limit}\0${key}`
+}
+
+/** Callers keep such keys by their hashes. @throws {SluiceError} `limit.key.invalid` */
+export function requireStorable(names: readonly BucketName[]): void {
+  for (const { limit, key } of names)
+    if (!isStorable(limit) || !isStorable(key))
+      throw new SluiceError(
+        'limit.key.invalid',
+        `The bucket ${show(key)} of limit ${show(limit)} is invalid. Expected texts without NUL and half surrogate pairs.`,
+      )
 }

@@ -21,7 +21,7 @@ import { loadBuckets, ofTheFleet } from '../buckets.ts'
 import { bucketOf } from '../stored-bucket.ts'
 import { ask, type Reading } from '../reading.ts'
 import { type Access, get, now, run } from '../sql.ts'
-import { openLedger, StoreLedger } from './ledger.ts'
+import { openLedger, requireStorable, StoreLedger } from './ledger.ts'
 import { endLeases } from './permits.ts'
 import { heldUp, standingAt } from './standing.ts'
 
@@ -42,6 +42,7 @@ export class OverrideOver extends Error {
  */
 export function* acquire(access: Access, requests: readonly UnitRequest[], own: string | null): Reading<UnitAnswer[]> {
   const uses = requests.flatMap((request) => request.uses)
+  requireStorable(uses)
   yield* endLeases(access, uses)
   const ledger = yield* openCurrent(access, uses)
   for (const request of requests) requireWhole(ledger, request)
@@ -110,6 +111,7 @@ export function* forget(access: Access, name: BucketName): Reading<void> {
 
 /** The present state of a bucket; it is not created. */
 export function* inspectBucket(access: Access, { limit, key }: BucketName): Reading<BucketReport | null> {
+  requireStorable([{ limit, key }])
   const limits = yield* ask(() => access.limits())
   const instant = yield* now(access)
   const { policy } = limits.timeline(limit).at(key)

@@ -1,0 +1,102 @@
+// Plain code at a Redis or a NATS server of the test's own in every kind of trouble, under load, in real time.
+import { afterEach, describe, expect, it } from 'vitest'
+import { createLimiter, limit, type LimiterOptions } from '../../src/exports/limiter.ts'
+import { HAS_NATS_SERVER, OwnNats } from './own-nats.ts'
+import { HAS_REDIS_SERVER, OwnRedis } from './own-redis.ts'
+import { NATS_TROUBLES, REDIS_TROUBLES, sleep, type Trouble, Troubled } from './troubles.ts'
+
+const RATE = 200
+const BURST = 20
+const api = limit('api', { rate: RATE, per: '1s', burst: BURST })
+
+const ending: (() => void | Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const end of ending.splice(0).reverse()) await end()
+})
+
+/** Calls that never end, 20 at a time; the times of their starts. */
+function load(options: Pick<LimiterOptions, 'backend'> & Partial<LimiterOptions>) {
+  const limiter = createLimiter({ limits: [api], ...options })
+  const starts: number[] = []
+  const told: string[] = []
+  const counts = { granted: 0 }
+  const state = { ends: false }
+  ending.push(() => limiter.close())
+  limiter.on('rate_limit.backend_down', () => told.push('down'))
+  limiter.on('rate_limit.backend_up', ({ granted }) => {
+    told.push('up')
+    counts.granted += granted
+  })
+  const work = async (): Promise<void> => {
+    while (!state.ends) {
+      const permit = await limiter.acquire([api])
+      starts.push(Date.now())
+      await permit.release()
+      // Without a bound the blind ones would keep the process from all else.
+      if (options.failMode === 'open') await sleep(10)
+    }
+  }
+  const calls = Array.from({ length: 20 }, work)
+  const between = (fromMs: number, toMs: number): number => starts.filter((at) => at >= fromMs && at < toMs).length
+  return {
+    limiter,
+    starts,
+    told,
+    counts,
+    between,
+    /** It has connected, and used up its burst. */
+    ready: () => expect.poll(() => starts.length).toBeGreaterThan(3 * BURST),
+    /** Every call has its start; an error rejects. */
+    end: () => {
+      state.ends = true
+      return Promise.all(calls)
+    },
+  }
+}
+
+async function survives<Server extends OwnRedis | OwnNats>(server: Server, { isAway, happen }: Trouble<Server>) {
+  const troubled = new Troubled(server)
+  ending.push(() => troubled.end())
+  const closed = load({ backend: server.url })
+  const open = load({ backend: server.url, namespace: 'open', failMode: 'open' })
+  const both = [closed, open]
+  await Promise.all(both.map((each) => each.ready()))
+  const beganMs = Date.now()
+  await happen(troubled)
+  const backMs = Date.now()
+  // Of a start before the server went, the answer may come later.
+  const goneMs = troubled.awayMs + 500
+  expect(closed.between(goneMs, backMs - 50)).toBe(0)
+  if (isAway) expect(open.between(goneMs + 500, backMs - 50)).toBeGreaterThan(50)
+  for (const { between, told } of both) {
+    await expect.poll(() => between(backMs, Infinity), { interval: 10 }).toBeGreaterThan(0)
+    expect(Date.now() - backMs).toBeLessThan(5000)
+    await expect.poll(() => told.at(-1)).not.toBe('down')
+  }
+  const upMs = isAway ? Date.now() : beganMs
+  await sleep(upMs + 2000 - Date.now())
+  for (const { between } of both) {
+    await expect.poll(() => between(upMs, Infinity)).toBeGreaterThan(RATE)
+    // A server that has lost its buckets lets one burst more start.
+    expect(between(upMs, upMs + 2000)).toBeLessThanOrEqual(2 * RATE + 2 * BURST + 1)
+  }
+  await Promise.all(both.map((each) => each.end()))
+  expect(closed.counts.granted).toBe(0)
+  if (isAway) expect(open.counts.granted).toBeGreaterThan(50)
+  expect((await open.limiter.inspect(api)).grantedBlindly).toBe(open.counts.granted)
+  return both.map(({ told }) => told.join())
+}
+
+describe.skipIf(!HAS_REDIS_SERVER)('calls whose Redis', () => {
+  it.each(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble) => {
+    for (const told of await survives(await OwnRedis.start(), trouble))
+      expect(told).toMatch(trouble.isAway ? /^down,up$/ : /^(down,up)?$/)
+  })
+})
+
+describe.skipIf(!HAS_NATS_SERVER)('calls whose NATS server', () => {
+  it.each(NATS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble) => {
+    for (const told of await survives(await OwnNats.start(), trouble))
+      expect(told).toMatch(trouble.isAway ? /^down,up$/ : /^(down,up)?$/)
+  })
+})
