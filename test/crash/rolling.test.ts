@@ -43,7 +43,7 @@ class Process {
         if (this.of(kind).length >= times) return
         throw new Error(`not yet ${kind}: ${JSON.stringify(this.told.filter(isTrouble))}`)
       },
-      { timeout: 90_000, interval: 20 },
+      { timeout: 240_000, interval: 20 },
     )
   }
 
@@ -119,7 +119,7 @@ describe.each(stores)('a rolling upgrade on $name', (kind) => {
     expect(again.of('refused')).toMatchObject([
       { code: 'store.version', message: expect.stringContaining('newer Sluice') as unknown },
     ])
-  })
+  }, 300_000)
 })
 
 /** The most starts within a second. */
