@@ -60,11 +60,11 @@ const isTrouble = ({ kind, message = '' }: Told): boolean =>
 
 /**
  * On a busy machine the earlier build may wait for a connection of its own pool until its leases end. Such runs are
- * lost, and their jobs run again.
+ * lost, and their jobs run again. The build that finds a lost run logs it.
  */
-const isOfSpentConnections = ({ kind, message = '' }: Told): boolean =>
-  kind === 'log' &&
-  /no answer came for 30000 ms|^the lease of this run ended|^a run was lost with its worker or its lease/.test(message)
+const LOST = /^a run was lost with its worker or its lease/
+const OF_SPENT_CONNECTIONS = /no answer came for 30000 ms|^the lease of this run ended/
+const isLog = (pattern: RegExp, { kind, message = '' }: Told): boolean => kind === 'log' && pattern.test(message)
 
 /** The folder of the doors of the earlier build, unpacked where its imports find their packages. */
 function earlier(): string {
@@ -102,15 +102,19 @@ describe.each(stores)('a rolling upgrade on $name', (kind) => {
     present.send({ kind: 'wait' })
     await old.until('all ended')
     await present.until('all ended')
-    const troubles = [...old.told, ...present.told].filter(isTrouble)
-    expect(troubles.filter((each) => !isOfSpentConnections(each))).toEqual([])
+    const troubles = [old, present].map(({ told }) => told.filter((each) => isTrouble(each) && !isLog(LOST, each)))
+    expect(troubles[0]?.filter((each) => !isLog(OF_SPENT_CONNECTIONS, each))).toEqual([])
+    expect(troubles[1]).toEqual([])
     expect(old.of('started').length).toBeGreaterThan(before)
     expect(present.of('started').length).toBeGreaterThan(0)
 
     const starts = [...old.of('started'), ...present.of('started')]
     const names = starts.map(({ what, n }) => `${what} ${n}`)
     expect(new Set(names).size).toBe(3 * 6 * (4 * 10 + 3 + 2))
-    if (troubles.length === 0) expect(names).toHaveLength(new Set(names).size)
+    // A job has a second run where its first was lost, and nowhere else.
+    expect(names.length - new Set(names).size).toBeLessThanOrEqual(
+      [...old.told, ...present.told].filter((each) => isLog(LOST, each)).length,
+    )
     const reader = new Sluice({ store, tasks: [], logger: silentLogger })
     onTestFinished(() => reader.stop())
     const keyed = await reader.jobs.list({ task: 'keyed', limit: 1000 })
