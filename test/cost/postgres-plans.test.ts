@@ -1,16 +1,10 @@
 // The rows that a claim reads on PostgreSQL do not depend on how many jobs wait or have ended, with or without statistics.
-import { Pool } from 'pg'
 import { uuidv7 } from 'uuidv7'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { systemClock } from '../../src/base/clock.ts'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { NewJob } from '../../src/jobs/job.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
-import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
-import { RETENTION } from '../conformance/store/backend.ts'
-import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
-import { WatchedPool } from '../store/postgres-watched.ts'
-import { dropSchema } from '../drop-schema.ts'
+import { type Watched, watchedStore } from '../store/postgres-watched.ts'
 
 /** Keys that wait, each with two jobs; and jobs that have ended. CI asks for more. */
 const KEYS = Number(process.env['SLUICE_PLAN_KEYS'] ?? 20_000)
@@ -18,6 +12,8 @@ const ENDED = 5 * KEYS
 const SLOTS = 10
 /** As many as one claim takes in. */
 const NEW_LANES = 1000
+const TABLES = ['jobs', 'lanes', 'buckets', 'arrivals']
+const LIMIT = { name: 'r', policy: normalisePolicy({ rate: 1, per: '1h' }, 'r'), version: 0 }
 const FEW_KEYS = Array.from({ length: 50 }, (_, i) => `k${100 + i}`)
 
 function newJob(queue: string): NewJob {
@@ -27,110 +23,76 @@ function newJob(queue: string): NewJob {
 }
 
 /** Rows of the big tables that a piece of work read, by any way. */
-async function rowsReadIn(schema: string, pool: WatchedPool, admin: Pool, work: () => Promise<void>): Promise<number> {
+async function rowsReadIn({ schema, pool, sql }: Watched, work: () => Promise<void>): Promise<number> {
   const read = async (): Promise<number> => {
     const client = await pool.connect()
     await client.query({ text: 'SELECT pg_stat_force_next_flush()' })
     await client.query({ text: 'SELECT 1' })
     client.release()
-    const { rows } = await admin.query<{ n: string }>(
+    const { rows } = await sql(
       `SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) AS n FROM pg_stat_user_tables
-       WHERE schemaname = $1 AND relname IN ('jobs', 'lanes', 'buckets', 'arrivals')`,
-      [schema],
+       WHERE schemaname = '${schema}' AND relname = ANY ('{${TABLES.join()}}')`,
     )
-    return Number(rows[0]?.n)
+    return Number((rows as [{ n: string }])[0].n)
   }
   const before = await read()
   await work()
   return (await read()) - before
 }
 
-withPostgres('the plans of a store on PostgreSQL whose empty tables were analyzed', () => {
-  test('let it take in new lanes without reading those that are there', async () => {
-    const schema = `sluice_plans_new_${process.pid}`
-    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
-    const pool = new WatchedPool(1)
-    const store = new PostgresStore({
-      connection: pool,
-      schema,
-      clock: systemClock,
-      retention: RETENTION,
-      notify: false,
-    })
-    try {
-      await store.open()
-      const worker = await store.join(['q'], 1e12)
-      await store.define([{ name: 'r', policy: normalisePolicy({ rate: 1, per: '1h' }, 'r'), version: 0 }])
-      for (const table of ['jobs', 'lanes', 'buckets', 'arrivals']) await admin.query(`ANALYZE "${schema}".${table}`)
-      const taken: number[] = []
-      for (let batch = 0; batch < 6; batch++) {
-        const jobs = Array.from({ length: NEW_LANES }, (_, i) => ({
-          ...newJob('q'),
-          uses: [{ limit: 'r', key: `k${batch}-${i}`, weight: 1 }],
-        }))
-        await store.enqueue(jobs)
-        taken.push(
-          await rowsReadIn(schema, pool, admin, async () => {
-            const queues = [{ queue: 'q', slots: 1 }]
-            const { jobs: claimed } = await store.claim(() => ({ worker, leaseUs: 30_000_000, queues }))
-            expect(claimed).toHaveLength(1)
-          }),
-        )
+withPostgres('the plans of a store on PostgreSQL', () => {
+  test('of empty analyzed tables let it take in new lanes without reading those that are there', async () => {
+    const watched = watchedStore('plans_new', 1)
+    const { store, sql } = watched
+    onTestFinished(() => watched.end())
+    await store.open()
+    const worker = await store.join(['q'], 1e12)
+    await store.define([LIMIT])
+    await sql(`ANALYZE ${TABLES.join()}`)
+    const taken: number[] = []
+    for (let batch = 0; batch < 6; batch++) {
+      const jobs = Array.from({ length: NEW_LANES }, (_, i) => ({
+        ...newJob('q'),
+        uses: [{ limit: 'r', key: `k${batch}-${i}`, weight: 1 }],
+      }))
+      await store.enqueue(jobs)
+      const look = async (): Promise<void> => {
+        const queues = [{ queue: 'q', slots: 1 }]
+        expect((await store.claim(() => ({ worker, leaseUs: 30_000_000, queues }))).jobs).toHaveLength(1)
       }
-      const [first = 0, last = 0] = [taken[0], taken.at(-1)]
-      expect(last).toBeLessThan(first + NEW_LANES)
-    } finally {
-      await store.close()
-      await pool.end()
-      await dropSchema(admin, schema)
-      await admin.end()
+      taken.push(await rowsReadIn(watched, look))
     }
+    const [first = 0, last = 0] = [taken[0], taken.at(-1)]
+    expect(last).toBeLessThan(first + NEW_LANES)
   }, 60_000)
-})
 
-describe.each([
-  ['made for the store as it is', false],
-  ['made when it had one job', true],
-])('the plans of a store on PostgreSQL, %s', (_, isSmallFirst) => {
-  withPostgres('plans', () => {
-    const schema = `sluice_plans_${isSmallFirst ? 'small_' : ''}${process.pid}`
-    const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
+  describe.each([
+    ['made for the store as it is', false],
+    ['made when it had one job', true],
+  ])('%s', (_, isSmallFirst) => {
     // One connection: what it has read is what the store has read.
-    const pool = new WatchedPool(1)
-    const store = new PostgresStore({
-      connection: pool,
-      schema,
-      clock: systemClock,
-      retention: RETENTION,
-      notify: false,
-    })
+    const watched = watchedStore(isSmallFirst ? 'plans_small' : 'plans', 1)
+    const { store, pool, schema, sql } = watched
     let worker = 0
 
     beforeAll(async () => {
       await store.open()
       worker = await store.join(['q'], 1e12)
-      await store.define([{ name: 'r', policy: normalisePolicy({ rate: 1, per: '1h' }, 'r'), version: 0 }])
-      await admin.query(`SET search_path = "${schema}"`)
-      for (const table of ['jobs', 'lanes', 'buckets', 'arrivals'])
-        await admin.query(`ALTER TABLE ${table} SET (autovacuum_enabled = false)`)
+      await store.define([LIMIT])
+      for (const table of TABLES) await sql(`ALTER TABLE ${table} SET (autovacuum_enabled = false)`)
       if (isSmallFirst) await throughAll()
       // Every bucket is empty for an hour; all keys wait.
-      await admin.query(`INSERT INTO buckets (limit_name, key, lanes, wake_at, state, revision, touched)
+      await sql(`INSERT INTO buckets (limit_name, key, lanes, wake_at, state, revision, touched)
       SELECT 'r', 'k' || i, 1, now_us() + 3600000000, '[' || now_us() || ',0,1,3600000000,0,0,0,-1]', 1, now_us() FROM generate_series(1, ${KEYS}) i`)
-      await admin.query(`INSERT INTO lanes (key, queue, buckets, state, bucket, turn, head)
+      await sql(`INSERT INTO lanes (key, queue, buckets, state, bucket, turn, head)
       SELECT lane_key('q', '[["r","' || b.key || '"]]'), 'q', ARRAY[b.id], 2, b.id, now_us(), b.id FROM buckets b WHERE b.key <> 'first'`)
-      await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, uses, input)
+      await sql(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, uses, input)
       SELECT gen_random_uuid(), 't', 'q', 1, l.key, 0, 3, now_us(), now_us(), '[["r","' || b.key || '"]]', 'null' FROM lanes l JOIN buckets b ON b.id = l.bucket, generate_series(1, 2)`)
-      await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, input)
+      await sql(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, input)
       SELECT gen_random_uuid(), 't', 'q', 3, '["q"]', 0, 3, now_us(), now_us(), now_us() + 1000000000000, 'null' FROM generate_series(1, ${ENDED})`)
     }, 300_000)
 
-    afterAll(async () => {
-      await store.close()
-      await pool.end()
-      await dropSchema(admin, schema)
-      await admin.end()
-    })
+    afterAll(() => watched.end())
 
     const PAGES: readonly (readonly [string, () => Promise<unknown>])[] = [
       ['keys of a limit', () => store.limitKeys({ limit: 'r', sort: 'key', after: null, rows: 50 })],
@@ -153,7 +115,7 @@ describe.each([
 
     /** Has the connection plan the statements of a job's life while all tables are empty, or nearly so. */
     async function throughAll(): Promise<void> {
-      for (const table of ['jobs', 'lanes', 'buckets', 'arrivals']) await admin.query(`ANALYZE ${table}`)
+      await sql(`ANALYZE ${TABLES.join()}`)
       for (const uses of [[], [{ limit: 'r', key: 'first', weight: 1 }]]) {
         await store.enqueue([{ ...newJob('q'), uses }])
         await ofJobs((await claim()).jobs)
@@ -177,21 +139,20 @@ describe.each([
         await store.settle(worker, { seq, attempt, kind: 'complete', result: null })
     }
 
-    const rowsRead = (work: () => Promise<void>): Promise<number> => rowsReadIn(schema, pool, admin, work)
+    const rowsRead = (work: () => Promise<void>): Promise<number> => rowsReadIn(watched, work)
 
     const claim = (): Promise<{ jobs: readonly { seq: number; attempt: number }[] }> =>
       store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue: 'q', slots: SLOTS }] }))
 
     async function due(count: number): Promise<void> {
-      await admin.query(
+      await sql(
         `UPDATE buckets SET wake_at = now_us(), state = NULL WHERE id IN (SELECT id FROM buckets WHERE wake_at > now_us() LIMIT ${count})`,
       )
     }
 
     describe.each([['without statistics'], ['with statistics']])('%s', (name) => {
       beforeAll(async () => {
-        if (name === 'with statistics')
-          for (const table of ['jobs', 'lanes', 'buckets', 'arrivals']) await admin.query(`ANALYZE ${table}`)
+        if (name === 'with statistics') await sql(`ANALYZE ${TABLES.join()}`)
       })
 
       test('an empty look reads next to nothing', async () => {
@@ -262,9 +223,9 @@ describe.each([
 
       test('recovery, promotion and pruning read what they change', async () => {
         // Empty lanes with shares: pruning looks for jobs that may come back to them.
-        await admin.query(`INSERT INTO lanes (key, queue, buckets, state, share, emptied)
+        await sql(`INSERT INTO lanes (key, queue, buckets, state, share, emptied)
         SELECT 'empty' || i || '${name}', 'q', '{}', 0, 3, 0 FROM generate_series(1, 20) i`)
-        await admin.query(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, uses, input)
+        await sql(`INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, uses, input)
         SELECT gen_random_uuid(), 't', 'q', 0, 'later', 0, 3, now_us(), now_us(), wall_us() + 3600000000, '[["r","later"]]', 'null' FROM generate_series(1, 2000)`)
         const read = await rowsRead(async () => {
           await store.recover()

@@ -59,38 +59,50 @@ export class WatchedPool implements PgPool {
 }
 
 /** A store whose queries a test watches. */
-interface Watched {
+export interface Watched {
   readonly store: PostgresStore
   readonly pool: WatchedPool
+  readonly schema: string
   /** Runs a statement in the schema of the store. */
-  readonly sql: (text: string) => Promise<unknown>
+  readonly sql: (text: string) => Promise<{ readonly rows: readonly unknown[] }>
+  /** Closes the store, and removes its schema. */
+  readonly end: () => Promise<void>
 }
 
-/** Opens such a store in a schema of its own for each test of the surrounding block. */
+/** Such a store in a schema of its own, not open yet. */
+export function watchedStore(name: string, connections?: number): Watched {
+  const schema = `sluice_${name}_${process.pid}`
+  const pool = new WatchedPool(connections)
+  const store = new PostgresStore({
+    connection: pool,
+    schema,
+    clock: systemClock,
+    retention: RETENTION,
+    notify: false,
+  })
+  const admin = new Pool({ connectionString: POSTGRES_URL, max: 1, options: `-c search_path=${schema}` })
+  return {
+    store,
+    pool,
+    schema,
+    sql: (text) => admin.query(text),
+    async end() {
+      await store.close()
+      await pool.end()
+      await dropSchema(admin, schema)
+      await admin.end()
+    },
+  }
+}
+
+/** Opens one for each test of the surrounding block. */
 export function eachWatchedStore(name: string): () => Watched {
   let count = 0
   let watched: Watched
-  let admin: Pool
-  let schema: string
   beforeEach(async () => {
-    schema = `sluice_${name}_${process.pid}_${++count}`
-    const pool = new WatchedPool()
-    const store = new PostgresStore({
-      connection: pool,
-      schema,
-      clock: systemClock,
-      retention: RETENTION,
-      notify: false,
-    })
-    await store.open()
-    admin = new Pool({ connectionString: POSTGRES_URL, max: 1, options: `-c search_path=${schema}` })
-    watched = { store, pool, sql: (text) => admin.query(text) }
+    watched = watchedStore(`${name}_${++count}`)
+    await watched.store.open()
   })
-  afterEach(async () => {
-    await watched.store.close()
-    await watched.pool.end()
-    await dropSchema(admin, schema)
-    await admin.end()
-  })
+  afterEach(() => watched.end())
   return () => watched
 }
