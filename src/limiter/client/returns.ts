@@ -45,7 +45,7 @@ export class Returns {
   async give(permit: HeldPermit): Promise<boolean> {
     try {
       await this.#options.release([permit])
-      if (this.#recent.push(permit) >= 2 * MOST_RECENT) this.#recent.splice(0, MOST_RECENT)
+      if (this.#recent.push(permit) > MOST_RECENT) this.#recent.shift()
       return true
     } catch (error) {
       if (!mayPass(error)) throw error
@@ -64,7 +64,7 @@ export class Returns {
 
   /** The backend answers again: it may be a replica that has not heard of the last returns. */
   recover(): Promise<void> {
-    this.keep(this.#recent.splice(0).slice(-MOST_RECENT))
+    this.keep(this.#recent.splice(0))
     return this.flush()
   }
 
