@@ -19,8 +19,8 @@ const BY_INDEX = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
   .join(' ')
 
 // Rows that a list names are found by the list and joined to it by a hash. As `by_index` would join them, the table
-// could come first, and a plan made while it was empty would read all of it from then on. Only for functions that call
-// no other joins.
+// could come first, and a plan made while it was empty would read all of it from then on. Functions that one with this
+// calls inherit it: they look rows up one by one, or set `by_index` themselves.
 const BY_LIST = BY_INDEX.replace('enable_hashjoin = off', 'enable_hashjoin = on SET enable_nestloop = off')
 
 /** Replaces `{{name}}` in the files. Planning sees the constant, so that partial indexes match. */

@@ -12,9 +12,14 @@ BEGIN
     )
     INTO latest
     FROM json_array_elements(p_uses::json) u
-    LEFT JOIN sluice.max_waits every ON every.limit_name = u ->> {{use.limit}} AND every.key IS NULL
-    LEFT JOIN sluice.max_waits own ON own.limit_name = u ->> {{use.limit}}
-      AND own.key = u ->> {{use.key}};
+    LEFT JOIN LATERAL (
+      SELECT max_wait FROM sluice.max_waits
+      WHERE limit_name = u ->> {{use.limit}} AND key IS NULL {{apart}}
+    ) every ON true
+    LEFT JOIN LATERAL (
+      SELECT limit_name, max_wait FROM sluice.max_waits
+      WHERE limit_name = u ->> {{use.limit}} AND key = u ->> {{use.key}} {{apart}}
+    ) own ON true;
   END IF;
   RETURN latest;
 END $f$;

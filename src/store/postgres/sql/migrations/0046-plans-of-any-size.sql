@@ -1,0 +1,1 @@
+-- Only functions: none has a plan that reads a whole table because that was empty when it was made.
