@@ -13,6 +13,8 @@ interface DemoFlags {
   readonly redis?: string | true
   readonly nats?: string | true
   readonly guard: Duration
+  /** The least share of a budget to be used, in per cent. */
+  readonly leastUsed?: string
   readonly dashboard?: true
   readonly port: string
 }
@@ -59,6 +61,12 @@ export function registerDemo(program: Command): void {
         'by how much the way to the partner may vary; try 0ms to see what it is for',
       ).default(GUARD),
     )
+    .addOption(
+      new Option(
+        '--least-used <per cent>',
+        'how much of each budget must be used while jobs wait: 98, or 95 with --redis or --nats; less on a busy machine',
+      ),
+    )
     .addOption(new Option('--dashboard', 'serve the dashboard beside it, and go on until Ctrl-C'))
     .addOption(new Option('--port <number>', 'where the dashboard listens; 0: any that is free').default('4680'))
     .addOption(new Option('--json', 'print the summary as JSON on standard output, and progress on standard error'))
@@ -86,6 +94,7 @@ async function demo(flags: DemoFlags): Promise<void> {
       kill: flags.kill === true,
       backend: addressOf(flags.redis, REDIS) ?? addressOf(flags.nats, NATS),
       guard: flags.guard,
+      leastUtilisation: flags.leastUsed === undefined ? null : perCent(flags.leastUsed),
       say: (line) => screen.say(line),
       show: (source) => {
         screen.close()
@@ -115,6 +124,12 @@ async function demo(flags: DemoFlags): Promise<void> {
     process.exitCode = error.code === 'demo.broken' ? 1 : 2
     process.stderr.write(`error ${error.code}: ${error.message}\n`)
   }
+}
+
+function perCent(text: string): number {
+  const value = wholeOf(text, '--least-used')
+  if (value <= 100) return value / 100
+  throw new SluiceError('cli.usage', `--least-used is invalid: ${text}. Expected 0 to 100, in per cent.`)
 }
 
 function addressOf(flag: string | true | undefined, fallback: string): string | null {

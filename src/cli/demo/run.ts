@@ -35,6 +35,8 @@ export interface DemoOptions {
   readonly backend: string | null
   /** Extra window time for jitter on the way to the partner. If it is too short, the partner refuses calls. */
   readonly guard: Duration
+  /** The least share of each budget that must be used while jobs wait for it, 0 to 1; null: the default. */
+  readonly leastUtilisation: number | null
   /** Receives what happens, one line each. */
   readonly say: (line: string) => void
   /** Given what there is to see, as soon as there is. */
@@ -121,7 +123,8 @@ class DemoRun {
       return { view: this.#board.view(nowUs), elapsedMs: (nowUs - beganUs) / 1000, refused: this.#refused }
     })
     await this.#drain(worker, partner, store, this.#sendUrgent(sync))
-    const least = this.#shared === null ? LEAST_UTILISATION : LEAST_AT_A_SERVER
+    const usual = this.#shared === null ? LEAST_UTILISATION : LEAST_AT_A_SERVER
+    const least = this.#options.leastUtilisation ?? usual
     return checkPromises(await this.#record(store, partner, beganUs), this.#atTheEndMs, least)
   }
 
