@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION sluice.create_lanes(
 ) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE
   v_limits text[]; v_keys text[]; v_owners bigint[]; v_made bigint[] := '{}'; wanted bigint[];
-  needed int; more bigint[];
+  needed int; more bigint[]; v_counted bigint[]; v_more int[];
 BEGIN
   SELECT array_agg(s.l), array_agg(s.k), array_agg(s.w), count(*)
   INTO v_limits, v_keys, v_owners, needed
@@ -70,8 +70,17 @@ BEGIN
     ) s
     GROUP BY s.id HAVING sum(s.n) <> 0
   )
-  UPDATE sluice.buckets b SET lanes = b.lanes + c.n FROM counted c
-  WHERE b.id = ANY (wanted) AND b.id = c.id;
+  SELECT array_agg(c.id), array_agg(c.n) INTO v_counted, v_more FROM counted c;
+  IF v_counted IS NOT NULL THEN PERFORM sluice.add_lanes(v_counted, v_more); END IF;
+END $f$;
+
+-- Adds to the numbers of the buckets' lanes.
+CREATE OR REPLACE FUNCTION sluice.add_lanes(
+  p_ids bigint[], p_more int[]
+) RETURNS void LANGUAGE plpgsql {{by_list}} AS $f$
+BEGIN
+  UPDATE sluice.buckets b SET lanes = b.lanes + c.more FROM unnest(p_ids, p_more) c(id, more)
+  WHERE b.id = ANY (p_ids) AND b.id = c.id;
 END $f$;
 
 -- The queue's own buckets, in the order of the request; missing ones are created.
