@@ -1,4 +1,4 @@
-import { closeSync, fdatasync, openSync } from 'node:fs'
+import { closeSync, fdatasync, fdatasyncSync, openSync } from 'node:fs'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
@@ -34,6 +34,8 @@ const BUSY_MS = 10_000
 const OPEN_BUSY_MS = 5000
 /** A log that grew under a long reader is cut back to this size, far above what it has between two checkpoints. */
 const LOG_BYTES = 16 << 20
+/** After a sync that took less than this, the next runs on the main thread: another would take as long to be woken. */
+const QUICK_SYNC_US = 500
 
 /**
  * One connection to a SQLite file with group commit: requests made during a commit share the next one.
@@ -49,6 +51,8 @@ export class SqliteConnection {
   readonly path: string
   readonly #busyMs: number
   readonly #rollbackListeners: (() => void)[] = []
+  /** How long the last sync took. */
+  #syncUs = Infinity
   #log: number | null = null
   #waiting: Request[] = []
   #busy: { readonly sinceUs: number; tries: number } | null = null
@@ -261,11 +265,19 @@ export class SqliteConnection {
     // A claim that finds no work needs no sync. Any other answer may rest on another process's unsynced commit.
     const idle = areClaims(requests) && (requests.length === 0 || this.changes === changesBefore)
     if (!this.#durable || idle) return this.#answer(requests, null)
-    try {
-      fdatasync(this.#logFile(), (error) => this.#answer(requests, error))
-    } catch (error) {
+    const startUs = systemClock.monotonicUs()
+    const synced = (error: unknown): void => {
+      this.#syncUs = systemClock.monotonicUs() - startUs
       this.#answer(requests, error)
     }
+    try {
+      const log = this.#logFile()
+      if (this.#syncUs >= QUICK_SYNC_US) return fdatasync(log, synced)
+      fdatasyncSync(log)
+    } catch (error) {
+      return synced(error)
+    }
+    synced(null)
   }
 
   #answer(requests: readonly Request[], error: unknown): void {

@@ -4,33 +4,55 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
 import { SqliteConnection } from '../../src/database/sqlite.ts'
 
-// No disk refuses a sync on demand: this one call stands in for it.
-const disk = vi.hoisted(() => ({ fails: false }))
+// No disk refuses a sync on demand, or takes as long as it is told: these two calls stand in for one that does.
+const disk = vi.hoisted(() => ({ fails: false, takesUs: 0, nowUs: 0, syncs: [] as ('elsewhere' | 'here')[] }))
 vi.mock('node:fs', async (original) => {
   const fs = await original<typeof Fs>()
-  const fdatasync = (descriptor: number, done: (error: Error | null) => void): void => {
-    if (disk.fails) setImmediate(() => done(new Error('EIO: i/o error')))
-    else fs.fdatasync(descriptor, done)
+  const sync = (where: 'elsewhere' | 'here'): void => {
+    disk.syncs.push(where)
+    disk.nowUs += disk.takesUs
+    if (disk.fails) throw new Error('EIO: i/o error')
   }
-  return { ...fs, fdatasync }
+  const fdatasyncSync = (descriptor: number): void => {
+    sync('here')
+    fs.fdatasyncSync(descriptor)
+  }
+  const fdatasync = (descriptor: number, done: (error: unknown) => void): void => {
+    try {
+      sync('elsewhere')
+      fs.fdatasync(descriptor, done)
+    } catch (error) {
+      setImmediate(() => done(error))
+    }
+  }
+  return { ...fs, fdatasync, fdatasyncSync }
 })
 
 let folder: string
 let db: SqliteConnection
 
 beforeEach(async () => {
-  disk.fails = false
+  Object.assign(disk, { fails: false, takesUs: 0 })
   folder = mkdtempSync(join(tmpdir(), 'sluice-database-'))
   db = new SqliteConnection({ path: join(folder, 'test.db'), sync: true })
   await db.write(0, () => db.exec('CREATE TABLE notes (text TEXT NOT NULL UNIQUE)'))
 })
 
 afterEach(async () => {
+  vi.restoreAllMocks()
   await db.close()
   rmSync(folder, { recursive: true, force: true })
 })
+
+/** From here on only syncs take time. The next one runs on the thread of the test. */
+async function quickDisk(): Promise<void> {
+  vi.spyOn(systemClock, 'monotonicUs').mockImplementation(() => disk.nowUs)
+  await note('quick')
+  disk.syncs.length = 0
+}
 
 const note = (text: string): Promise<number> => db.write(1, () => db.run('INSERT INTO notes (text) VALUES (?)', text))
 const notes = (): string[] => db.all<[string]>('SELECT text FROM notes ORDER BY text').map(([text]) => text)
@@ -56,22 +78,42 @@ it('requests of one transaction run in the order of their turns', async () => {
   expect(order).toEqual([0, 1, 2])
 })
 
-it('after a sync that failed nothing is acknowledged any more, not even what waited for the next commit', async () => {
-  disk.fails = true
-  const failed = note('unsynced')
-  const waiting = new Promise<string>((resolve) => {
-    setImmediate(() => {
-      note('waiting').then(
-        () => resolve('kept'),
-        (error: { code: string }) => resolve(error.code),
-      )
-    })
-  })
-  await expect(failed).rejects.toMatchObject({ code: 'store.io' })
-  disk.fails = false
-  expect(await waiting).toBe('store.io')
-  await expect(note('later')).rejects.toMatchObject({ code: 'store.io' })
+it('syncs itself while that takes no time, and lets another thread wait for a slow disk', async () => {
+  await quickDisk()
+  await note('a')
+  disk.takesUs = 500
+  for (const text of ['b', 'c', 'd']) await note(text)
+  disk.takesUs = 499
+  for (const text of ['e', 'f']) await note(text)
+  expect(disk.syncs).toEqual(['here', 'here', 'elsewhere', 'elsewhere', 'elsewhere', 'here'])
+  expect(notes()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'quick'])
 })
+
+it.each([
+  ['a quick disk', 0],
+  ['a slow one', 500],
+])(
+  'after a sync of %s that failed nothing is acknowledged any more, not even what waited for the next commit',
+  async (_, takesUs) => {
+    await quickDisk()
+    disk.takesUs = takesUs
+    await note('first')
+    disk.fails = true
+    const failed = note('unsynced')
+    const waiting = new Promise<string>((resolve) => {
+      setImmediate(() => {
+        note('waiting').then(
+          () => resolve('kept'),
+          (error: { code: string }) => resolve(error.code),
+        )
+      })
+    })
+    await expect(failed).rejects.toMatchObject({ code: 'store.io' })
+    disk.fails = false
+    expect(await waiting).toBe('store.io')
+    await expect(note('later')).rejects.toMatchObject({ code: 'store.io' })
+  },
+)
 
 it('a file that another process keeps locked is waited for', async () => {
   const other = new DatabaseSync(join(folder, 'test.db'))

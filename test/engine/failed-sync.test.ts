@@ -5,7 +5,7 @@ import { task } from '../../src/exports/index.ts'
 import { onSqlite } from '../stores.ts'
 import { createEngineHarness } from './engine-harness.ts'
 
-// No disk refuses a sync on demand: this one call stands in for it.
+// No disk refuses a sync on demand: these two calls stand in for one that does.
 const disk = vi.hoisted(() => ({ fails: false }))
 vi.mock('node:fs', async (original) => {
   const fs = await original<typeof Fs>()
@@ -13,7 +13,11 @@ vi.mock('node:fs', async (original) => {
     if (disk.fails) setImmediate(() => done(new Error('EIO: i/o error')))
     else fs.fdatasync(descriptor, done)
   }
-  return { ...fs, fdatasync }
+  const fdatasyncSync = (descriptor: number): void => {
+    if (disk.fails) throw new Error('EIO: i/o error')
+    fs.fdatasyncSync(descriptor)
+  }
+  return { ...fs, fdatasync, fdatasyncSync }
 })
 
 test('after a sync that failed calls are refused, one error is logged, and the engine stops; a new one runs what is left', async () => {

@@ -1,3 +1,4 @@
+import type { Client } from 'pg'
 import type { Watched } from './postgres-watched.ts'
 
 interface PlanNode {
@@ -30,11 +31,12 @@ const SETTINGS = {
 
 /** The row steps of each statement that a store of one connection runs in the meantime, the most first. */
 export async function rowSteps({ pool }: Watched, work: () => Promise<void>): Promise<readonly Steps[]> {
-  const client = await pool.connect()
+  const connect = async () => (await pool.connect()) as unknown as Client & { release(): void }
+  const client = await connect()
   const logged: Logged[] = []
-  const noticed = (notice: { readonly message: string }): void => {
-    const at = notice.message.indexOf('{')
-    if (at >= 0) logged.push(JSON.parse(notice.message.slice(at)) as Logged)
+  const noticed = ({ message = '' }: { message?: string | undefined }): void => {
+    const at = message.indexOf('{')
+    if (at >= 0) logged.push(JSON.parse(message.slice(at)) as Logged)
   }
   const run = (text: string): Promise<unknown> => client.query({ text })
   await run(`LOAD 'auto_explain'`)
@@ -43,7 +45,7 @@ export async function rowSteps({ pool }: Watched, work: () => Promise<void>): Pr
   client.on('notice', noticed)
   client.release()
   await work()
-  const same = await pool.connect()
+  const same = await connect()
   same.off('notice', noticed)
   await same.query({ text: `SET auto_explain.log_min_duration = -1` })
   await same.query({ text: 'RESET client_min_messages' })
