@@ -22,6 +22,18 @@ test('the end of a run answers the waiters of its process without a read, and ne
   expect(withText('FROM queues WHERE paused')).toEqual([])
 })
 
+test('a job that ends as soon as it begins costs one claim, that which started it', async () => {
+  const { clock, start } = createEngineHarness()
+  const work = task('work.item', { run: () => undefined })
+  await start({ tasks: [work] })
+  await clock.advance('1s')
+  log().clear()
+  expect(await (await work.enqueue()).result()).toBeUndefined()
+  await clock.advance('1ms')
+  await clock.advance('1ms')
+  expect(withText('FROM queues WHERE paused')).toHaveLength(1)
+})
+
 test('the end of a run whose slot was the last one is followed by a claim', async () => {
   const { clock, start } = createEngineHarness()
   const work = task('work.item', { run: () => clock.sleep('2s').then(() => 'done') })

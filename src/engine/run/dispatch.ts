@@ -44,6 +44,8 @@ export class Dispatcher implements Slots {
   readonly #tasks: readonly string[]
   readonly #slots: SlotCounts
   #claiming: Promise<void> | null = null
+  /** True from the request of the running claim, which counts the free slots, to its answer. */
+  #isAsking = false
   /** True while `#claiming` gives back the jobs of a lost claim, and claims nothing. */
   #isChecking = false
   /** The start of the running claim, on the steady clock; null: none runs, or it was logged as a long one. */
@@ -135,8 +137,8 @@ export class Dispatcher implements Slots {
 
   /** Frees the slot of a job that has ended. */
   finished(queue: string, mayStartOthers = true): void {
-    // With a free slot, the last claim found no job for it. A running claim may not have requested this slot.
-    const isNews = this.#claiming !== null || this.#slots.free(queue) === 0
+    // With a free slot, the last claim found no job for it. One that asks now may not have requested this slot.
+    const isNews = this.#isAsking || this.#slots.free(queue) === 0
     this.#slots.ended(queue)
     if (isNews || (mayStartOthers && !this.#options.store.notifiesOwnWrites)) this.#fill()
   }
@@ -198,6 +200,7 @@ export class Dispatcher implements Slots {
     try {
       if (this.#inDoubt) await this.#releaseLost()
       beganUs = clock.monotonicUs()
+      this.#isAsking = true
       claim = await store.claim(() => this.#request(loan))
       figures.claim(false, beganUs, clock.monotonicUs())
       trouble.over(A_CLAIM)
@@ -208,6 +211,8 @@ export class Dispatcher implements Slots {
       figures.claim(true, beganUs, clock.monotonicUs())
       trouble.failed(A_CLAIM, error)
       return isFinal(error) ? this.#end() : this.#restAWhile()
+    } finally {
+      this.#isAsking = false
     }
     for (const job of claim.jobs) {
       this.#slots.claimed(job.queue)
