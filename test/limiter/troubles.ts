@@ -25,10 +25,14 @@ export class Troubled<Server extends OwnRedis | OwnNats> {
   }
 }
 
-/** One kind of trouble. `isAway`: the server answers no one for a while. `happen` resolves when it is back. */
+/**
+ * One kind of trouble. `isAway`: the server answers no one for a while. `forgets`: it loses the limits. `happen` resolves
+ * when it is back.
+ */
 export interface Trouble<Server extends OwnRedis | OwnNats> {
   readonly name: string
   readonly isAway: boolean
+  readonly forgets?: boolean
   readonly happen: (troubled: Troubled<Server>) => Promise<void>
 }
 
@@ -69,7 +73,7 @@ export const REDIS_TROUBLES: readonly Trouble<OwnRedis>[] = [
     },
   },
   { name: 'is stopped', isAway: true, happen: stopped },
-  { name: 'restarts, empty, on the same port', isAway: true, happen: restarted },
+  { name: 'restarts, empty, on the same port', isAway: true, forgets: true, happen: restarted },
   {
     name: 'dies, and a replica is promoted in its place',
     isAway: true,
@@ -107,7 +111,7 @@ export const REDIS_TROUBLES: readonly Trouble<OwnRedis>[] = [
       }
     },
   },
-  { name: 'forgets all', isAway: false, happen: (redis) => command(redis, 'FLUSHALL') },
+  { name: 'forgets all', isAway: false, forgets: true, happen: (redis) => command(redis, 'FLUSHALL') },
   {
     name: 'ends the connections of its clients every 100 ms',
     isAway: false,
@@ -124,5 +128,5 @@ export const REDIS_TROUBLES: readonly Trouble<OwnRedis>[] = [
 export const NATS_TROUBLES: readonly Trouble<OwnNats>[] = [
   { name: 'is stopped', isAway: true, happen: stopped },
   { name: 'restarts on the same port', isAway: true, happen: restarted },
-  { name: 'loses the stream of its limits', isAway: false, happen: ({ server }) => server.forget() },
+  { name: 'loses the stream of its limits', isAway: false, forgets: true, happen: ({ server }) => server.forget() },
 ]

@@ -129,6 +129,8 @@ export interface SluiceEvents {
   'rate_limit.backend_down': { readonly backend: string; readonly error: unknown }
   /** It answers again. `granted`: starts that went on without their budget meanwhile. */
   'rate_limit.backend_up': { readonly backend: string; readonly downMs: number; readonly granted: number }
+  /** It lost the limits, and this process defined them again. Their buckets are new: at most one burst more. */
+  'rate_limit.backend_reset': { readonly backend: string }
   /** An occurrence came due and became a job. */
   'schedule.fired': ScheduleEvent & { readonly dueAt: Date; readonly id: string; readonly task: string }
   /** An occurrence was skipped: no process ran, the last one had not ended, or its limits allowed only a late start. */
@@ -188,6 +190,7 @@ const NAMES: Readonly<Record<keyof SluiceEvents, true>> = {
   'rate_limit.unknown': true,
   'rate_limit.backend_down': true,
   'rate_limit.backend_up': true,
+  'rate_limit.backend_reset': true,
   'schedule.fired': true,
   'schedule.skipped': true,
   'schedule.ended': true,

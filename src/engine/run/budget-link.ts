@@ -93,6 +93,7 @@ export class BudgetLink {
         up([])
         void this.#returns.recover()
       },
+      reset: () => events.emit('rate_limit.backend_reset', { backend: name }),
       lost: (permits) => this.#returns.keep(permits),
     }
     this.#access = new Access(load, isLocal, { clock, limits: this, failMode, observer })

@@ -20,6 +20,8 @@ const SLOWEST_PROBE_US = 200_000
 export interface BackendObserver {
   down(error: unknown): void
   up(downUs: number, grantedBlindly: number): void
+  /** The backend lost the limits, and this process defined them again. Their buckets are new. */
+  reset(): void
   /** The backend may have taken these permits, and only its answer is missing. */
   lost(permits: readonly HeldPermit[]): void
 }
@@ -48,6 +50,8 @@ export class Access {
   #blind = 0
   #blindAtDown = 0
   #calls = 0
+  /** When the backend last got limits again that it had lost. */
+  #resetUs = -Infinity
   readonly #detach: () => void
 
   constructor(backend: () => Promise<LimitBackend>, isLocal: boolean, options: AccessOptions) {
@@ -201,10 +205,16 @@ export class Access {
 
   /** A backend that lost its limits gets them again. */
   async #asked(backend: LimitBackend, requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    const askedUs = this.#options.clock.monotonicUs()
     const answers = checked(await backend.acquire(requests), requests)
     const lost = new Set(answers.flatMap((answer) => (answer.kind === 'unknown' ? [answer.limit] : [])))
     if (lost.size === 0) return answers
     await backend.define(this.#options.limits.definitions())
+    // Several calls may find the same loss.
+    if (askedUs > this.#resetUs) {
+      this.#resetUs = this.#options.clock.monotonicUs()
+      this.#options.observer.reset()
+    }
     const unknown = requests.filter((_, i) => answers[i]?.kind === 'unknown')
     const again = [...checked(await backend.acquire(unknown), unknown)]
     return answers.map((answer) => (answer.kind === 'unknown' ? (again.shift() ?? answer) : answer))

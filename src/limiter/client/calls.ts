@@ -36,6 +36,8 @@ export interface LimiterEvents {
   'rate_limit.backend_down': { readonly error: unknown }
   /** The backend answers again. `granted`: starts that went on without a budget meanwhile. */
   'rate_limit.backend_up': { readonly downMs: number; readonly granted: number }
+  /** The backend lost the limits, and this process defined them again. Their buckets are new. */
+  'rate_limit.backend_reset': Readonly<Record<string, never>>
   /** An answer closed a bucket (`remaining` null), or bounded it. */
   'rate_limit.dynamic_adjusted': {
     readonly limit: string

@@ -64,6 +64,7 @@ export class Limiter {
           this.#events.emit('rate_limit.backend_up', { downMs: downUs / 1000, granted })
           void this.#returns.recover()
         },
+        reset: () => this.#events.emit('rate_limit.backend_reset', {}),
         lost: (permits) => this.#returns.keep(permits),
       },
     })

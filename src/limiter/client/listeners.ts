@@ -6,6 +6,7 @@ import type { LimiterEvents } from './calls.ts'
 const EVENTS: Readonly<Record<keyof LimiterEvents, true>> = {
   'rate_limit.backend_down': true,
   'rate_limit.backend_up': true,
+  'rate_limit.backend_reset': true,
   'rate_limit.dynamic_adjusted': true,
 }
 
