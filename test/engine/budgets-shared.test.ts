@@ -12,6 +12,7 @@ const POSTGRES = await onPostgres('budgets of two stores')
 const RATE = 100
 /** So many starts are waited for: the first window, and the next one. */
 const STARTS = 2 * RATE
+const STORES = [onSqlite, ...(POSTGRES ? [POSTGRES] : [])]
 let spaces = 0
 
 describe.each([
@@ -50,4 +51,38 @@ describe.each([
     // The first window begins with the first start; a busy machine may begin the last one late.
     expect(STARTS).toBeLessThanOrEqual(RATE * (seconds + 1))
   })
+
+  it.skipIf(backend === null).each(STORES)(
+    'costs nothing where another budget denies: each tenant starts what it may, on $name',
+    async (kind) => {
+      const namespace = `test-${process.pid}-${Date.now().toString(36)}-${++spaces}`
+      const perTenant = limit('tenant', { rate: 5, per: '1h', backend: 'shared' })
+      const all = limit('all', { rate: 100, per: '1h', backend: 'shared' })
+      const starts: string[] = []
+      const call = task('call', input<string>(), {
+        limits: [perTenant.by((tenant) => tenant), all],
+        run: (tenant) => void starts.push(tenant),
+      })
+      const sluice = new Sluice({
+        store: kind.create(),
+        tasks: [call],
+        budgets: { shared: { backend: backend!, namespace } },
+        queues: { default: 100 },
+      })
+      onTestFinished(() => sluice.stop({ within: 0 }))
+      await call.enqueueMany(Array.from({ length: 50 }, () => 't0'))
+      const others = Array.from({ length: 19 }, (_, i) => `t${i + 1}`)
+      await call.enqueueMany(others.flatMap((tenant) => Array.from({ length: 5 }, () => tenant)))
+      await sluice.start()
+      // Within ten times the second that a quiet machine may take.
+      await expect.poll(() => starts.length, { timeout: 10_000 }).toBe(100)
+      expect(new Set(starts).size).toBe(20)
+      for (const tenant of new Set(starts)) expect(starts.filter((each) => each === tenant)).toHaveLength(5)
+      // Of 145 jobs, 45 were denied by their tenant's budget alone.
+      expect(await sluice.limits.inspect('all')).toMatchObject([
+        { available: expect.toSatisfy((units) => units < 1) as unknown },
+      ])
+    },
+    30_000,
+  )
 })
