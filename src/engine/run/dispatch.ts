@@ -145,9 +145,10 @@ export class Dispatcher implements Slots {
 
   /** The end of a run was written. Its slot may have been taken until now. */
   written(queue: string): void {
-    const wasFull = this.#slots.free(queue) === 0
+    const free = this.#slots.free(queue)
     this.#slots.written(queue)
-    if (wasFull && this.#slots.free(queue) > 0) this.#fill()
+    const isNews = this.#isAsking || free === 0
+    if (isNews && this.#slots.free(queue) > free) this.#fill()
   }
 
   /** Stops claiming. Gives back, with their units, the jobs of a running claim and those that have not begun. */
