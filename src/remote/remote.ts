@@ -87,7 +87,7 @@ export class Remote {
   /** Stores jobs with resolved limits, and the limits that come with them, all or nothing. */
   async push(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<PushAnswer> {
     const store = await this.#open()
-    const { events, servedQueues } = this.#engine
+    const { events, servedQueues, tasks, wakeup } = this.#engine
     const answer = await store.push(jobs, limits)
     if (answer.kind === 'refused') return answer
     for (const [i, { kind }] of answer.answers.entries()) {
@@ -96,6 +96,7 @@ export class Remote {
     }
     servedQueues.enqueued(jobs)
     if (limits.length > 0 || jobs.some((job) => job.runAtMs !== null || job.expiresAtMs !== null)) this.notify()
+    else if (!store.notifiesOwnWrites && jobs.some(({ task }) => tasks.has(task))) wakeup.notify('work')
     else this.#claims.wake()
     return answer
   }

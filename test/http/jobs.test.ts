@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { limit, task } from '../../src/exports/index.ts'
+import { everyStore } from '../stores.ts'
 import { HttpHarness, type Json } from './http-harness.ts'
+
+const STORES = await everyStore('jobs over HTTP for handlers of the engine')
 
 describe('what a job is', () => {
   test.each([[[]], [[1]], [[[1, 2]]], [[1, 'two', { three: [null] }]], [[null]]])(
@@ -25,6 +28,19 @@ describe('what a job is', () => {
     expect(await d.fetch()).toEqual([id])
     expect((await d.ack(id, { result: { done: true } })).status).toBe(200)
     expect(await d.job(id)).toMatchObject({ type: 'far', args: [], result: { done: true } })
+  })
+
+  test.each(STORES)('for handlers of the engine itself starts at once, on $name', async (kind) => {
+    const seen: unknown[] = []
+    const own = task('own', { queue: 'own', run: (input: unknown) => void seen.push(input) })
+    const engine = { store: kind.create(), tasks: [own], queues: { own: {} } }
+    const d = await HttpHarness.open({ engine })
+    await d.clock.advance('1s')
+    for (const arg of [1, 2]) {
+      await d.push({ queue: 'own' }, { type: 'own', args: [arg] })
+      await d.clock.advance('100ms')
+    }
+    expect(seen).toEqual([1, 2])
   })
 
   test('of a task that the engine knows has that task’s limits, by the path of its key', async () => {

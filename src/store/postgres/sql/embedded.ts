@@ -97,7 +97,7 @@ export const MIGRATIONS: readonly string[] = [
   "CREATE INDEX jobs_away ON sluice.jobs (hashtext(lane))\nWHERE state IN (0, 4, 5, 7) AND uses IS NOT NULL;\n",
   // 0046-plans-of-any-size.sql
   "",
-  // 0047-claims-by-columns.sql
+  // 0047-batches-of-lanes.sql
   "",
 ]
 

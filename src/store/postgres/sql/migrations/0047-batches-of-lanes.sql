@@ -1,0 +1,1 @@
+-- Only functions: no batch of lanes is joined to itself.

@@ -1,1 +1,0 @@
--- Only functions: none joins a batch of lanes to itself, and a claim reads lanes and buckets by columns.
