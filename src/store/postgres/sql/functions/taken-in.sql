@@ -62,6 +62,8 @@ CREATE OR REPLACE FUNCTION sluice.look_arrivals(
 ) RETURNS boolean LANGUAGE plpgsql AS $f$
 DECLARE v_arrived boolean; v_now pg_snapshot;
 BEGIN
+  -- Where no job has ever had a limit, the table has no page.
+  IF pg_relation_size('sluice.arrivals'::regclass) = 0 THEN RETURN false; END IF;
   SELECT sluice.has_arrived(p_queues), pg_current_snapshot() INTO v_arrived, v_now;
   IF NOT v_arrived THEN PERFORM sluice.remember_taken_in(p_queues, v_now); END IF;
   RETURN v_arrived;

@@ -1,0 +1,1 @@
+-- Only functions: a claim without limits asks for no arrivals.
