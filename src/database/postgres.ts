@@ -269,13 +269,24 @@ export class PostgresDatabase {
       const call = client.query(query)
       return bounds ? bounds.silence.bound(client, call, bounds.patient) : call
     }
-    const run = async (sql: string, values: PgValue[], names?: PreparedNames): Promise<PgResult> => {
-      await this.#sendTime(client, ask)
+    const queryOf = (sql: string, values: PgValue[], names: PreparedNames | null): PgQuery => {
       const text = this.#text(sql)
       const query = { text, values: values as unknown[], rowMode: 'array', types: TYPES } as const
-      return (await ask(names ? { ...query, name: names.of(client, sql, text) } : query)) as PgResult
+      return names ? { ...query, name: names.of(client, sql, text) } : query
+    }
+    let behind: PgQuery | null = null
+    const run = async (sql: string, values: PgValue[], names: PreparedNames | null = null): Promise<PgResult> => {
+      await this.#sendTime(client, ask)
+      const asked = ask(queryOf(sql, values, names))
+      if (behind) client.query(behind).catch(ignore)
+      behind = null
+      return (await asked) as PgResult
     }
     return {
+      ...(bounds &&
+        this.#prepared && {
+          behind: (sql: string, ...values: PgValue[]) => void (behind = queryOf(sql, values, this.#prepared)),
+        }),
       call: async <Row extends readonly unknown[]>(sql: string, ...values: PgValue[]) => {
         // A caller's connection may be of any kind.
         for (let names = bounds && this.#prepared; names; names = this.#prepared) {

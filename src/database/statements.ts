@@ -7,6 +7,11 @@ export interface Statements {
   all<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row[]>
   /** As `all`, for the call of a function that comes often: a connection of a pool parses and plans it once. */
   call<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row[]>
+  /**
+   * Sends a statement behind the next one on this connection, in a transaction of its own, and waits for no answer. Its
+   * errors are dropped. Absent: the connection is the caller's, or has no process of its own at the server.
+   */
+  behind?(sql: string, ...values: PgValue[]): void
   /** The first row of a query, as an array. */
   get<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row | undefined>
   /** Runs a statement for its effect. @returns the number of rows changed */

@@ -28,4 +28,39 @@ withPostgres('bells on PostgreSQL', () => {
     expect(await sent()).toBe(4)
     await pool.end()
   })
+
+  test('one that leaves behind a commit needs no connection of its own, and those that follow it go out as one', async () => {
+    const pool = new WatchedPool()
+    const clock = createManualClock()
+    const db = new PostgresDatabase({ source: pool, connections: 2, schema: 'bells', prepares: true })
+    const notifier = new Notifier(db, clock, true)
+    const heard: boolean[] = []
+    notifier.watch((_, isOwn) => heard.push(isOwn))
+    const told = await db.session(async (statements) => {
+      const first = notifier.notifyBehind(statements, 'work')
+      await statements.call('SELECT 1')
+      return [first, notifier.notifyBehind(statements, 'work')]
+    })
+    notifier.notify('work', told[0])
+    for (let n = 0; n < 10; n++) notifier.notify('work')
+    await clock.advance('5ms')
+    notifier.close()
+    await db.close()
+    expect(told).toEqual([true, false])
+    expect(heard.filter(Boolean)).toHaveLength(11)
+    expect(pool.queries.filter((text) => text.includes('pg_notify'))).toHaveLength(2)
+    await pool.end()
+  })
+
+  test('a caller that brings its connection is not given a statement behind its own', () => {
+    const db = new PostgresDatabase({
+      source: 'postgres://nobody@127.0.0.1:1/none',
+      connections: 1,
+      schema: 'bells',
+      prepares: true,
+    })
+    const notifier = new Notifier(db, createManualClock(), true)
+    const client = { query: () => Promise.reject(new Error('nothing is asked')) }
+    expect(notifier.notifyBehind(db.within(client), 'work')).toBe(false)
+  })
 })

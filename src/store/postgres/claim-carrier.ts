@@ -46,6 +46,8 @@ interface Passenger {
 interface Written<Answer> {
   readonly answers: Answer[]
   readonly claim: Claim | null
+  /** Other processes were told behind the commit. */
+  readonly told?: boolean
 }
 
 /**
@@ -117,10 +119,10 @@ export class ClaimCarrier<Item, Answer> {
         throw error
       }
     }
-    const { answers, claim } = await whenReachable(this.#clock, once, READ_GIVE_UP_MS)
+    const { answers, claim, told } = await whenReachable(this.#clock, once, READ_GIVE_UP_MS)
     const started = new Set(claim?.jobs.map(({ id }) => id))
     const concernsOthers = ({ id, queue }: NewJob): boolean => !started.has(id) && !isOfTickets(queue)
-    if (items.some((item) => concernsOthers(this.#verb.jobOf(item)))) this.#notifier.notify('work')
+    if (items.some((item) => concernsOthers(this.#verb.jobOf(item)))) this.#notifier.notify('work', told)
     // The callers come first: a job is reported as stored before its start is.
     if (passenger && tries === 0) this.#answer(() => passenger.resolve(claim))
     return answers
@@ -133,8 +135,12 @@ export class ClaimCarrier<Item, Answer> {
     for (const item of items) this.#context.queues.met(this.#verb.jobOf(item).queue)
     const request = passenger?.ask()
     if (!request || !this.#mayJoin(request, items)) {
+      const told =
+        items.some((item) => !isOfTickets(this.#verb.jobOf(item).queue)) && this.#notifier.notifyBehind(db, 'work')
       const isStored = await this.#insert(db, items)
-      return { answers: isStored ? answers : await this.#verb.write(db, items, false), claim: null }
+      return isStored
+        ? { answers, claim: null, told }
+        : { answers: await this.#verb.write(db, items, false), claim: null }
     }
     const rows = await autocommit(this.#context, db, () =>
       db.call<StartRow>(this.#sql, ...this.#verb.valuesOf(items), ...openTerms(this.#context, request)),

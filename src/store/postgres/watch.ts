@@ -37,17 +37,38 @@ export class Notifier {
     this.#enabled = notify
   }
 
-  /** Reports a commit to this process at once, and to others soon. */
-  notify(change: Exclude<Change, 'any'>): void {
+  /** Reports a commit to this process at once, and to others soon. @param told the others were told behind the commit */
+  notify(change: Exclude<Change, 'any'>, told = false): void {
     if (this.#closed) return
     this.#tell(change, true)
-    if (!this.#enabled) return
+    if (!this.#enabled || told) return
     const sent = this.#sent.get(change)
     if (sent) sent.again = true
     else this.#send(change)
   }
 
+  /**
+   * Notifies the others right behind the next statement of a connection, before its answer has come back. False: they
+   * were notified just now, or the connection cannot.
+   */
+  notifyBehind(db: Statements, change: Exclude<Change, 'any'>): boolean {
+    if (this.#closed || !this.#enabled || !db.behind || this.#sent.has(change)) return false
+    this.#merge(change)
+    db.behind(NOTIFY, this.#payload(change))
+    return true
+  }
+
   #send(change: Exclude<Change, 'any'>): void {
+    this.#merge(change)
+    this.#db.all(NOTIFY, this.#payload(change)).catch(ignore)
+  }
+
+  #payload(change: Change): string {
+    return `${this.#own} ${change} ${this.#db.schema}`
+  }
+
+  /** From now on, notifications are merged into one. */
+  #merge(change: Exclude<Change, 'any'>): void {
     const timer = this.#clock.setTimer(() => {
       const again = this.#sent.get(change)?.again
       this.#sent.delete(change)
@@ -55,7 +76,6 @@ export class Notifier {
     }, COALESCE_MS[change])
     timer.unref?.()
     this.#sent.set(change, { timer, again: false })
-    this.#db.all(NOTIFY, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
   }
 
   /** Notifies all processes, with this one, when the caller's transaction commits. */
