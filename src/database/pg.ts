@@ -5,6 +5,8 @@ import { packageError } from '../base/optional-package.ts'
 /** The used parts of a `pg` connection, or of a compatible object. */
 export interface PgClient {
   query(config: PgQuery): Promise<PgResult | PgResult[]>
+  /** Whether it sends a query before the one ahead of it is answered. */
+  readonly pipeline?: boolean
   /** The number of the server's process behind it. */
   readonly processID?: number | null
   readonly connection?: { readonly stream?: { readonly bytesRead?: number; destroy(): unknown } }

@@ -246,7 +246,7 @@ export class PostgresDatabase {
     // Of the pool itself this option would bound the wait for a free connection, too.
     class PatientClient extends Client {
       constructor(options: object) {
-        super({ connectionTimeoutMillis, ...options })
+        super({ connectionTimeoutMillis, pipeline: true, ...options })
       }
     }
     const pool = new Pool({
@@ -284,6 +284,7 @@ export class PostgresDatabase {
     }
     return {
       ...(bounds &&
+        client.pipeline &&
         this.#prepared && {
           behind: (sql: string, ...values: PgValue[]) => void (behind = queryOf(sql, values, this.#prepared)),
         }),

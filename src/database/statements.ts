@@ -9,7 +9,7 @@ export interface Statements {
   call<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row[]>
   /**
    * Sends a statement behind the next one on this connection, in a transaction of its own, and waits for no answer. Its
-   * errors are dropped. Absent: the connection is the caller's, or has no process of its own at the server.
+   * errors are dropped. Absent: the connection sends nothing before it has its answer.
    */
   behind?(sql: string, ...values: PgValue[]): void
   /** The first row of a query, as an array. */

@@ -101,22 +101,18 @@ test.each(['its own pool', 'a given pool'])(
 
 withPostgres('errors of the server', () => {
   test('a statement behind a call runs although nobody waits for it, and its error disturbs no other', async () => {
-    const pool = new Pool({ connectionString: POSTGRES_URL, max: 1 })
-    const db = new PostgresDatabase({ source: pool, connections: 1, schema: 'sluice', prepares: true })
+    const db = new PostgresDatabase({ source: POSTGRES_URL, connections: 1, schema: 'sluice', prepares: true })
     const place = `sluice_test.p${randomUUID().replaceAll('-', '')}`
-    const rows = await db.session(async (statements) => {
-      statements.behind?.('SELECT set_config($1, $2, false)', place, 'told')
-      return statements.call('SELECT 1')
-    })
-    expect(rows).toEqual([[1]])
+    const behind = (sql: string, value: string): Promise<unknown[]> =>
+      db.session((statements) => {
+        statements.behind?.(sql, place, value)
+        return statements.call('SELECT 1')
+      })
+    expect(await behind('SELECT set_config($1, $2, false)', 'told')).toEqual([[1]])
     expect(await db.all('SELECT current_setting($1, true)', place)).toEqual([['told']])
-    await db.session(async (statements) => {
-      statements.behind?.('SELECT 1 / $1::int', 0)
-      await statements.call('SELECT 1')
-    })
+    expect(await behind('SELECT $1 || (1 / $2::int)', '0')).toEqual([[1]])
     expect(await db.all('SELECT 2')).toEqual([[2]])
     await db.close()
-    await pool.end()
   })
 
   test('a missing database is named, and is not asked for again and again', async () => {
