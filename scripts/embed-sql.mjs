@@ -15,7 +15,7 @@ import { STOPPED, TOO_LARGE } from '../src/store/shared/stored-flows.ts'
 // would also prefer to materialise all rows, so that is off too.
 const BY_INDEX = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
   .map((way) => `SET enable_${way} = off`)
-  .concat('SET jit = off', 'SET plan_cache_mode = force_generic_plan')
+  .concat('SET enable_sort = on', 'SET jit = off', 'SET plan_cache_mode = force_generic_plan')
   .join(' ')
 
 // Rows that a list names are found by the list and joined to it by a hash. As `by_index` would join them, the table
@@ -27,8 +27,11 @@ const BY_LIST = BY_INDEX.replace('enable_hashjoin = off', 'enable_hashjoin = on 
 const CONSTANTS = {
   by_index: BY_INDEX,
   by_list: BY_LIST,
-  // The first rows in an order: by the index of that order, not by a sort of all rows of another.
-  by_order: `${BY_INDEX} SET enable_sort = off`,
+  // The first rows in an order: by the index of that order. Without this, a plan that was made while another index was
+  // smaller reads and sorts all of that one from then on. Not for functions that read a list of ids in their order.
+  by_order: BY_INDEX.replace('enable_sort = on', 'enable_sort = off'),
+  // The same for the rest of a function that is `by_index`, and for those that it calls.
+  in_order_from_here: `PERFORM set_config('enable_sort', 'off', true)`,
   // A subquery that the planner neither merges nor begins with: it looks up each row of the list before it.
   apart: 'OFFSET 0',
   // Joins are made as they are written, from a few rows on, by indexes.

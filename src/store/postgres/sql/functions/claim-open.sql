@@ -56,7 +56,7 @@ CREATE OR REPLACE FUNCTION sluice.claim_open(
 r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
   r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint,
   r_flow bigint, r_run text) LANGUAGE plpgsql
-{{by_index}} AS $f$
+{{by_order}} AS $f$
 DECLARE
   v_now bigint := sluice.now_us(); v_wall bigint := sluice.wall_us();
   v_next json; v_fire json := sluice.claim_fire(p_unreadable);

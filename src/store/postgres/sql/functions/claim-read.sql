@@ -34,7 +34,7 @@ CREATE OR REPLACE FUNCTION sluice.claim_reach(
   p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[],
   p_open int, p_line int, p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
   OUT buckets bigint[], OUT lined bigint[], OUT line_buckets bigint[], OUT line_lanes bigint[]
-) LANGUAGE plpgsql AS $f$
+) LANGUAGE plpgsql {{by_order}} AS $f$
 DECLARE
   fresh_lanes bigint[]; fresh bigint[]; with_line bigint[]; depth int := 0; at_buckets bigint[];
   at_lanes bigint[];
@@ -160,7 +160,7 @@ END $f$;
 CREATE OR REPLACE FUNCTION sluice.due_lists(
   p_worker bigint, p_until bigint, p_queues text[], p_limit int, p_unserved text[]
 ) RETURNS bigint[] LANGUAGE plpgsql
-{{by_index}} AS $f$
+{{by_order}} AS $f$
 BEGIN
   RETURN ARRAY(
     SELECT b.id FROM sluice.buckets b
@@ -294,6 +294,7 @@ BEGIN
     reach.lanes, v_deep, (p ->> 'slots')::int, v_heads, (p ->> 'openHeads')::int, v_deep_heads
   );
   v_now := sluice.now_us();
+  {{in_order_from_here}};
   -- The server prepares each query that stands here, also one that it does not run. So the queries
   -- that few claims need stand in STABLE functions, which read by this statement's snapshot.
   SELECT json_build_object(

@@ -27,7 +27,7 @@ END $f$;
 -- Moves due jobs to their lanes.
 CREATE OR REPLACE FUNCTION sluice.promote(
   p_limit int
-) RETURNS int LANGUAGE plpgsql {{by_index}} AS $f$
+) RETURNS int LANGUAGE plpgsql {{by_order}} AS $f$
 DECLARE now bigint; wall bigint; moved int; ready bigint[];
 BEGIN
   now := sluice.now_us();

@@ -14,7 +14,7 @@ RETURNS TABLE (
   r_id uuid, r_task text, r_queue text, r_input text, r_attempt int, r_state int, r_seq bigint,
   r_flows text, r_step text
 ) LANGUAGE plpgsql
-{{by_index}} AS $f$
+{{by_order}} AS $f$
 DECLARE
   v_now bigint; v_wall bigint; v_lost bigint[]; v_permits bigint[]; v_ended bigint[]; v_flows text;
 BEGIN

@@ -59,7 +59,7 @@ END $f$;
 -- an index once for each queue; behind a queue's name stand those of its stripes and workers.
 CREATE OR REPLACE FUNCTION sluice.queues_of(
   p_bucket bigint
-) RETURNS text[] LANGUAGE plpgsql STABLE {{by_index}} AS $f$
+) RETURNS text[] LANGUAGE plpgsql STABLE {{by_order}} AS $f$
 DECLARE v_queue text := ''; v_found text[] := '{}';
 BEGIN
   LOOP
@@ -118,7 +118,7 @@ END $f$;
 -- such lanes; p_unlimited: the key of the unlimited lane.
 CREATE OR REPLACE FUNCTION sluice.has_work(
   p_stripe text, p_unlimited text, p_worker bigint, p_known text, p_due text[]
-) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
+) RETURNS boolean LANGUAGE plpgsql STABLE {{by_order}} AS $f$
 DECLARE v_names text[] := ARRAY[p_stripe, sluice.own_queue(p_stripe, p_worker)];
 BEGIN
   RETURN v_names && p_due

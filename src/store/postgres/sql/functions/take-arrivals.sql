@@ -75,6 +75,7 @@ BEGIN
   FROM each e;
   IF v_count < 1000 THEN PERFORM sluice.remember_taken_in(p_queues, v_seen); END IF;
   IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
+  {{in_order_from_here}};
   v_apart := EXISTS (SELECT 1 FROM sluice.apart);
   v_all := v_keys;
   v_given := v_shares;

@@ -36,7 +36,7 @@ END $f$;
 -- their kinds.
 CREATE OR REPLACE FUNCTION sluice.park_unlisted(
   p_queues text[], p_tasks text[], p_known text, p_worker bigint, p_count int
-) RETURNS json LANGUAGE plpgsql {{by_index}} AS $f$
+) RETURNS json LANGUAGE plpgsql {{by_order}} AS $f$
 DECLARE v_now bigint; v_ids bigint[]; v_unknown json; v_names text[];
 BEGIN
   IF p_tasks IS NULL THEN RETURN NULL; END IF;
@@ -74,7 +74,7 @@ END $f$;
 -- p_known: the name of the claimer's own set; null: it takes any.
 CREATE OR REPLACE FUNCTION sluice.parked_lanes(
   p_queues text[], p_known text, p_count int
-) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $f$
+) RETURNS bigint[] LANGUAGE plpgsql STABLE {{by_order}} AS $f$
 DECLARE v_queue text; v_passed text; v_found bigint[] := '{}';
 BEGIN
   FOREACH v_queue IN ARRAY p_queues LOOP
@@ -102,7 +102,7 @@ CREATE
 RETURNS TABLE (
   seq bigint, priority bigint, weights text, attempt int, since bigint, given bigint
 ) LANGUAGE plpgsql STABLE
-{{by_index}} AS $f$
+{{by_order}} AS $f$
 BEGIN
   IF EXISTS (
     SELECT 1

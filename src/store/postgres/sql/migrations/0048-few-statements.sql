@@ -1,1 +1,0 @@
--- Only functions: a claim without limits asks for no arrivals.

@@ -1,0 +1,2 @@
+-- Only functions: a claim without limits asks for no arrivals, and what comes first in an order is
+-- read in that order.
