@@ -87,15 +87,15 @@ export class RemoteClaims {
       : jobs
     if (!signal?.aborted || got.length === 0) return got
     await giveBack(got)
-    this.wake()
     return []
   }
 
-  /** Gives back claimed jobs that no worker has received. */
+  /** Gives back claimed jobs that no worker has received: another may start them, or what waits for their permits. */
   async giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly FetchedJob[]): Promise<void> {
     const runs = jobs.map(({ run }) => run)
     for (const run of runs) this.#hooks.budgets()?.giveBack(run)
     await persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, runs))
+    this.#hooks.wakeup.notify('work')
   }
 
   /** Makes waiting fetches try again: a job may start that could not before. */

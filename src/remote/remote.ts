@@ -319,6 +319,6 @@ export class Remote {
       await this.#settle(run.id, { attempt: run.attempt }, (job) => this.#afterFailure(job, timedOut(run)), read)
     const recovered = await store.recover()
     this.#reporter?.recovered(recovered)
-    if (recovered.length > 0) this.#claims.wake()
+    if (recovered.length > 0) this.#engine.wakeup.notify('work')
   }
 }

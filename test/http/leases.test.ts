@@ -1,6 +1,6 @@
 import { remoteOf } from '../../src/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
-import { task } from '../../src/exports/index.ts'
+import { limit, task } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { everyStore } from '../stores.ts'
 import { HttpHarness, type Json, storeFile } from './http-harness.ts'
@@ -47,6 +47,21 @@ describe('who may settle a run', () => {
 })
 
 describe('how long a job is a worker’s', () => {
+  test.each(KINDS)('the permit of a dead worker goes to a handler of the engine at once, on $name', async (kind) => {
+    const one = limit('one', { concurrency: 1 })
+    const ran: string[] = []
+    const own = task('own', { queue: 'own', limits: [one], run: () => void ran.push('own') })
+    const far = task('far', { queue: 'far', limits: [one], run: () => undefined })
+    const d = await HttpHarness.open({ engine: { store: kind.create(), tasks: [own, far], queues: { own: {} } } })
+    await d.push({ queue: 'far', retry: { max_attempts: 1 } }, { type: 'far', args: [{}] })
+    expect(await d.fetch({ queues: ['far'], visibility_timeout_ms: 1000 })).toHaveLength(1)
+    await own.enqueue()
+    await d.clock.advance('900ms')
+    expect(ran).toEqual([])
+    await d.clock.advance('200ms')
+    expect(ran).toEqual(['own'])
+  })
+
   test('half an hour by default, also over a restart of the server', async () => {
     const store = storeFile()
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
