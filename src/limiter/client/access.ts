@@ -99,7 +99,7 @@ export class Access {
     try {
       const answer = await this.call(async (backend) => {
         try {
-          return (await backend.wait?.(request, terms)) ?? ((await backend.acquire([request]))[0] as UnitAnswer)
+          return (await backend.wait?.(request, terms)) ?? ((await this.#asked(backend, [request]))[0] as UnitAnswer)
         } catch (error) {
           // The backend is not at fault when the caller stops.
           if (terms.signal?.aborted) return null
@@ -160,7 +160,14 @@ export class Access {
 
   async #begin<T>(backend: LimitBackend, work: (backend: LimitBackend) => Promise<T>): Promise<T> {
     if (!this.#isDefined) await this.#define(backend)
-    return work(backend)
+    const askedUs = this.#options.clock.monotonicUs()
+    try {
+      return await work(backend)
+    } catch (error) {
+      if (!isUnknown(error)) throw error
+      await this.#defineLost(backend, askedUs)
+      return work(backend)
+    }
   }
 
   /** Calls the backend once. Units may be refused all the same, so its answer does not tell that it is up. */
@@ -177,6 +184,8 @@ export class Access {
     const work = (backend: LimitBackend): Promise<void> => backend.charge(bucket, units, atUs)
     if (units >= 0) return this.call(work)
     return this.once(work).catch((error: unknown) => {
+      // The bucket is gone, and its charge with it.
+      if (isUnknown(error)) return
       throw isRefusal(error) ? error : unreached(error)
     })
   }
@@ -193,13 +202,16 @@ export class Access {
   }
 
   async #define(backend: LimitBackend): Promise<void> {
-    this.#defined ??= backend.define(this.#options.limits.definitions())
-    try {
-      await this.#defined
-      this.#isDefined = true
-    } catch (error) {
-      this.#defined = null
-      throw error
+    // Limits that are added while a definition is under way have to be defined, too.
+    while (!this.#isDefined) {
+      const defined = (this.#defined ??= backend.define(this.#options.limits.definitions()))
+      try {
+        await defined
+        this.#isDefined = this.#defined === defined
+      } catch (error) {
+        this.again()
+        throw error
+      }
     }
   }
 
@@ -209,15 +221,19 @@ export class Access {
     const answers = checked(await backend.acquire(requests), requests)
     const lost = new Set(answers.flatMap((answer) => (answer.kind === 'unknown' ? [answer.limit] : [])))
     if (lost.size === 0) return answers
-    await backend.define(this.#options.limits.definitions())
-    // Several calls may find the same loss.
-    if (askedUs > this.#resetUs) {
-      this.#resetUs = this.#options.clock.monotonicUs()
-      this.#options.observer.reset()
-    }
+    await this.#defineLost(backend, askedUs)
     const unknown = requests.filter((_, i) => answers[i]?.kind === 'unknown')
     const again = [...checked(await backend.acquire(unknown), unknown)]
     return answers.map((answer) => (answer.kind === 'unknown' ? (again.shift() ?? answer) : answer))
+  }
+
+  /** Defines limits again that a call found lost. */
+  async #defineLost(backend: LimitBackend, askedUs: number): Promise<void> {
+    await backend.define(this.#options.limits.definitions())
+    // Several calls may find the same loss.
+    if (askedUs <= this.#resetUs) return
+    this.#resetUs = this.#options.clock.monotonicUs()
+    this.#options.observer.reset()
   }
 
   async #inTime<T>(answer: Promise<T>): Promise<T> {
@@ -312,6 +328,11 @@ function isAnswer(answer: UnitAnswer | null | undefined): boolean {
 /** The backend answered, and refused the call itself. */
 function isRefusal(error: unknown): boolean {
   return error instanceof SluiceError && error.code !== 'limiter.backend_down' && !mayPass(error)
+}
+
+/** The backend does not know the limit that the call is about. */
+function isUnknown(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === 'limit.unknown'
 }
 
 function noop(): void {}

@@ -245,10 +245,13 @@ export class Limiter {
   /** The present state of a bucket. */
   async inspect(use: Use): Promise<LimiterBucket> {
     const bucket = this.#limits.one(use, 'limiter.inspect')
-    const report = await this.#call((backend) => backend.inspect(bucket), undefined, false)
-    const { grantedBlindly } = this.#access
     const { bucketView } = await import('./controls.ts')
-    return bucketView(bucket, report, this.#options.clock, { waiting: this.waiting, grantedBlindly })
+    const { waiting } = this
+    const read = async (backend: LimitBackend): Promise<LimiterBucket> => {
+      const { grantedBlindly } = this.#access
+      return bucketView(bucket, await backend.inspect(bucket), this.#options.clock, { waiting, grantedBlindly })
+    }
+    return this.#call(read, undefined, false)
   }
 
   /** Makes a bucket new again. Its permits stay. */

@@ -60,11 +60,14 @@ export class Reservations {
     const permit = id ?? newId()
     const request = { uses: buckets, priority: checkPriority(priority, 'limiter.reserve'), line: 0, permit, leaseUs }
     const answer = await call(
-      (backend) => backend.reserve(request, atMostUs),
+      async (backend) => {
+        const reserved = await backend.reserve(request, atMostUs)
+        if (reserved.kind === 'unknown') throw unknown(reserved.limit)
+        return reserved
+      },
       // Another process may confirm a named one.
       ({ kind }) => kind === 'booked' && id === undefined && this.cancel(permit).catch(() => undefined),
     )
-    if (answer.kind === 'unknown') throw unknown(answer.limit)
     if (answer.kind === 'booked') {
       if (id === undefined) this.#reserved.set(answer.id, buckets)
       return { id: answer.id, startAfterMs: answer.startAfterUs / 1000 }

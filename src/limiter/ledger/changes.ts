@@ -33,8 +33,7 @@ export function definitionEvent(
 export function changeEvent(timeline: Timeline, request: ChangeRequest, sinceUs: number): LimitEvent | null {
   const { limit, key, kind, forUs, by, reason } = request
   const { definition } = timeline
-  if (!definition)
-    throw new SluiceError('limit.unknown', `No limit ${limit} is defined. List it in createLimiter({ limits }).`)
+  if (!definition) throw undefinedLimit(limit)
   const change = kind === 'pause' && request.change ? { concurrency: 0 } : request.change
   const stands = timeline.records().some((each) => each.ended === null && each.kind === kind && each.key === key)
   if (change === null && !stands) return null
@@ -43,6 +42,11 @@ export function changeEvent(timeline: Timeline, request: ChangeRequest, sinceUs:
   }
   const untilUs = forUs === null || change === null ? null : sinceUs + forUs
   return { kind, revision: timeline.revision + 1, sinceUs, key, change, untilUs, by, reason }
+}
+
+/** The error of a verb whose limit is not defined, or was lost. */
+export function undefinedLimit(limit: string): SluiceError {
+  return new SluiceError('limit.unknown', `No limit ${limit} is defined. List it in createLimiter({ limits }).`)
 }
 
 /** The ends of overrides and pauses that are over, as changes; empty: none is. */

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../../base/clock.ts'
 import type { BucketName } from '../contract/limiter.ts'
+import { undefinedLimit } from './changes.ts'
 import type { BucketCorrection } from './corrections.ts'
 import type { Ledger, LedgerBucket } from './ledger.ts'
 
@@ -57,7 +58,8 @@ export class MergedCorrections {
     try {
       const news = await this.#step(name, (ledger) => {
         const bucket = ledger.bucket(name.limit, name.key)
-        return all.map(({ correction }) => (bucket ? carriedOut(bucket, correction, ledger.nowUs) : false))
+        if (!bucket) throw undefinedLimit(name.limit)
+        return all.map(({ correction }) => carriedOut(bucket, correction, ledger.nowUs))
       })
       for (const [i, { resolve, reject }] of all.entries()) {
         const done = news[i]

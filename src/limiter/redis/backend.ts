@@ -15,7 +15,7 @@ import type {
   UnitRequest,
 } from '../contract/limiter.ts'
 import { acquireIn } from '../ledger/acquire.ts'
-import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
+import { definitionEvent, type LimitEvent, undefinedLimit } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { ClockOffset } from '../ledger/clock-offset.ts'
 import type { Ledger } from '../ledger/ledger.ts'
@@ -259,7 +259,7 @@ export class RedisBackend implements LimitBackend {
   #correct({ limit, key }: BucketName, correction: BucketCorrection): Promise<boolean> {
     return this.#transact([{ limit, key }], [], (ledger) => {
       const bucket = ledger.bucket(limit, key)
-      if (!bucket) return false
+      if (!bucket) throw undefinedLimit(limit)
       const done = correction(bucket, ledger.nowUs)
       if (done !== 'no') bucket.changed = true
       return done === 'news'
