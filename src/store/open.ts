@@ -79,10 +79,15 @@ function shown(url: unknown): string {
   return typeof url === 'string' ? JSON.stringify(withoutPassword(url)) : show(url)
 }
 
-/** The likely intention behind a path: a near miss of `:memory:` would make a file, and `//./x` would be `/x`. */
+/**
+ * The likely intention behind a path: a near miss of `:memory:` would make a file, `//./x` would be `/x`, and SQLite
+ * would open another file than `file:x`.
+ */
 function misspelt(path: string): string | null {
-  if (path !== MEMORY && /^(?:\/\/)?:{0,2}memory:{0,2}$/i.test(path)) return MEMORY
-  return path.startsWith('//') ? path.replace(/^\/+/, '') || './jobs.db' : null
+  const meant = path.trim().replace(/^file:(?:\/\/(?=\/))?([^?#]*).*$/i, '$1')
+  if (path !== MEMORY && /^(?:\/\/)?:{0,2}memory:{0,2}(?:[?#].*)?$/i.test(meant)) return MEMORY
+  if (meant !== path || meant.startsWith('//')) return meant.replace(/^\/\/+/, '') || './jobs.db'
+  return null
 }
 
 const MEMORY = ':memory:'

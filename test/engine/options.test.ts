@@ -120,23 +120,36 @@ describe('a misspelt option is refused, with what was meant, of', () => {
 })
 
 describe('a store', () => {
-  test.each(['memory', 'memory:', ':memory', ':Memory:', '//:memory:', '//memory', '//./x.db', '//x/y.db', '//'])(
-    'sqlite:%s is refused, and no file is made',
-    (path) => {
-      const folder = mkdtempSync(join(tmpdir(), 'sluice-url-'))
-      const before = process.cwd()
-      process.chdir(folder)
-      onTestFinished(() => {
-        process.chdir(before)
-        rmSync(folder, { recursive: true })
-      })
-      expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow(
-        expect.objectContaining({ code: 'store.url.invalid' }),
-      )
-      expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow('Did you mean')
-      expect(readdirSync(folder)).toEqual([])
-    },
-  )
+  test.each([
+    ['memory', ':memory:'],
+    ['memory:', ':memory:'],
+    [':memory', ':memory:'],
+    [':Memory:', ':memory:'],
+    ['//:memory:', ':memory:'],
+    ['//memory', ':memory:'],
+    [':memory:?cache=shared', ':memory:'],
+    ['file::memory:', ':memory:'],
+    ['file:x.db?mode=ro', 'x.db'],
+    ['file:///x/y.db', '/x/y.db'],
+    ['//./x.db', './x.db'],
+    ['//x/y.db', 'x/y.db'],
+    ['//', './jobs.db'],
+    [' ', './jobs.db'],
+    ['x.db ', 'x.db'],
+  ])('sqlite:%s is refused, and no file is made', (path, meant) => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-url-'))
+    const before = process.cwd()
+    process.chdir(folder)
+    onTestFinished(() => {
+      process.chdir(before)
+      rmSync(folder, { recursive: true })
+    })
+    expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow(
+      expect.objectContaining({ code: 'store.url.invalid' }),
+    )
+    expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow(`Did you mean sqlite:${meant}?`)
+    expect(readdirSync(folder)).toEqual([])
+  })
 
   test.each([undefined, null, 5, '', 'mysql://x'])('is not %s', (store) => {
     expect(() => new Sluice({ store: store as never, tasks: [] })).toThrow(
