@@ -58,10 +58,12 @@ withPostgres('a claim among many waiting jobs on PostgreSQL', () => {
       while ((await claim()) > 0);
       for (let n = 0; n < JOBS_A_LANE; n++)
         await store.enqueue(Array.from({ length: LANES }, (_, i) => newJob(i % 100 === 0 ? null : `k${i}`)))
-      for (const { query, rows } of await rowSteps(watched, () => others(1))) expect(rows, query).toBeLessThan(100)
+      const most = (found: Awaited<ReturnType<typeof rowSteps>>, bound: number): void =>
+        expect(found.filter(({ rows }) => rows >= bound)).toEqual([])
+      most(await rowSteps(watched, () => others(1)), 100)
       for (let n = 0; n < 3; n++) {
         const statements = await rowSteps(watched, async () => expect(await claim()).toBe(SLOTS))
-        for (const { query, rows } of statements) expect(rows, query).toBeLessThan(n === 0 ? 10 * STEPS : STEPS)
+        most(statements, n === 0 ? 10 * STEPS : STEPS)
       }
     },
     60_000,
