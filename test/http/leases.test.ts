@@ -2,6 +2,8 @@ import { remoteOf } from '../../src/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { limit, task } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
+import { createStore } from '../../src/store/open.ts'
+import { RETENTION } from '../conformance/store/backend.ts'
 import { everyStore } from '../stores.ts'
 import { HttpHarness, type Json, storeFile } from './http-harness.ts'
 
@@ -60,6 +62,32 @@ describe('how long a job is a worker’s', () => {
     expect(ran).toEqual([])
     await d.clock.advance('200ms')
     expect(ran).toEqual(['own'])
+  })
+
+  test('the permit that a disconnected worker leaves goes to a handler at once, on SQLite', async () => {
+    const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+    const store = await createStore('sqlite::memory:', { clock, durability: 'process', retention: RETENTION })
+    const one = limit('one', { concurrency: 1 })
+    const ran: string[] = []
+    const own = task('own', { queue: 'own', limits: [one], run: () => void ran.push('own') })
+    const far = task('far', { queue: 'far', limits: [one], run: () => undefined })
+    const d = await HttpHarness.open({ engine: { store, tasks: [own, far], queues: { own: {} } }, clock })
+    await d.push({ queue: 'far' }, { type: 'far', args: [{}] })
+    await clock.advance('1s')
+    const gone = new AbortController()
+    const claim = store.claim.bind(store)
+    let claims = 0
+    store.claim = async (request) => {
+      const claimed = await claim(request)
+      if (claims++ > 0) return claimed
+      // The own job is refused before the permit comes back.
+      await own.enqueue()
+      await expect.poll(() => claims).toBeGreaterThan(1)
+      gone.abort()
+      return claimed
+    }
+    await d.fetch({ queues: ['far'] }, { signal: gone.signal }).catch(() => [])
+    await expect.poll(() => ran).toEqual(['own'])
   })
 
   test('half an hour by default, also over a restart of the server', async () => {

@@ -147,7 +147,10 @@ export interface WaitTerms {
   readonly signal?: AbortSignal
 }
 
-/** A backend of limits. Each verb is one step: nothing of it is seen before all of it. */
+/**
+ * A backend of limits. Each verb is one step: nothing of it is seen before all of it. A verb whose limit the backend has
+ * lost answers `unknown`, or null, or throws `limit.unknown`; the process then defines its limits again and repeats it.
+ */
 export interface LimitBackend {
   /** The backend lives in this process, and can neither be unreachable nor change without its caller. */
   readonly isLocal: boolean
