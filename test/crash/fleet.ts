@@ -147,7 +147,7 @@ export class Fleet {
       else if (message.kind === 'lease-lost') this.lost.push(`${name} ${message.run}`)
       else if (message.kind === 'aborted') this.aborted.push(`${name} ${message.run}`)
       else {
-        const forgiven = this.storeMayBeAway || (member.slept && /The connection to \w+ was lost/.test(message.message))
+        const forgiven = this.storeMayBeAway || (member.slept && CUT_OFF_BY_SLEEP.test(message.message))
         ;(forgiven ? this.forgiven : this.accidents).push(`${name}: ${message.message}`)
       }
     })
@@ -164,6 +164,9 @@ export class Fleet {
     await closed
   }
 }
+
+/** Connections that a stopped process had, and those it was about to open: their time was up before it was woken. */
+const CUT_OFF_BY_SLEEP = /The connection to \w+ was lost|No connection to .*: timeout expired/
 
 /** Only what hangs is given up: a process starts in half a second alone, and ten times slower beside eight busy ones. */
 const PATIENCE_MS = 60_000
