@@ -95,6 +95,14 @@ describe('a start that fails ends the process with one line', () => {
   })
 })
 
+test('a start that succeeds says nothing on standard error, neither of Node nor of V8', async () => {
+  const running = run(['--port', '0', '--config', config({ tokens: [ADMIN] })], { SLUICE_LOG: 'error' })
+  await listening(running)
+  running.child.kill('SIGTERM')
+  expect(await running.closed).toBe(0)
+  expect(running.said()).toBe('')
+})
+
 describe('--check', () => {
   test('says that all is well, and serves nothing; the store need not be there yet', async () => {
     const path = join(folder(), 'new.db')

@@ -30,6 +30,7 @@ export function registerServe(program: Command): void {
 async function serve(flags: ServeFlags): Promise<void> {
   try {
     const { startServer, checkServer } = await import('../serve/server.ts')
+    const { warmUpSooner } = await import('../serve/warm-up.ts')
     const { readSettings } = await import('../serve/settings.ts')
     const { settings, file } = readSettings(flags, process.env)
     const options = { ...settings, file, testMode: flags.testMode === true }
@@ -38,6 +39,7 @@ async function serve(flags: ServeFlags): Promise<void> {
       process.stdout.write('The configuration and the store are as they have to be.\n')
       return
     }
+    warmUpSooner()
     const server = await startServer(options)
     process.stdout.write(`listening on ${server.url}\n`)
     let stopping: Promise<void> | null = null
