@@ -71,7 +71,7 @@ function pathOf(url: string): string {
   if (path !== '' && nearest === null) return path
   throw new SluiceError(
     'store.url.invalid',
-    `The store is invalid: ${shown(url)}. Expected sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database.${nearest === null ? '' : ` Did you mean sqlite:${nearest}?`}`,
+    `The store is invalid: ${shown(url)}. Expected sqlite:./path/to/file.db without options, sqlite::memory: for a store that ends with the process, or postgres://user@host/database.${nearest === null ? '' : ` Did you mean sqlite:${nearest}?`}`,
   )
 }
 
@@ -80,11 +80,14 @@ function shown(url: unknown): string {
 }
 
 /**
- * The likely intention behind a path: a near miss of `:memory:` would make a file, `//./x` would be `/x`, and SQLite
- * would open another file than `file:x`.
+ * The likely intention behind a path: a near miss of `:memory:` would make a file, `//./x` would be `/x`, SQLite would
+ * open another file than `file:x`, and options would be a part of the file's name.
  */
 function misspelt(path: string): string | null {
-  const meant = path.trim().replace(/^file:(?:\/\/(?=\/))?([^?#]*).*$/i, '$1')
+  const meant = path
+    .trim()
+    .replace(/^file:(?:\/\/(?=\/))?([^?#]*).*$/i, '$1')
+    .replace(/\?(?:[\w-]+=[^/]*)?$/, '')
   if (path !== MEMORY && /^(?:\/\/)?:{0,2}memory:{0,2}(?:[?#].*)?$/i.test(meant)) return MEMORY
   if (meant !== path || meant.startsWith('//')) return meant.replace(/^\/\/+/, '') || './jobs.db'
   return null

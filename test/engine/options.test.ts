@@ -136,6 +136,9 @@ describe('a store', () => {
     ['//', './jobs.db'],
     [' ', './jobs.db'],
     ['x.db ', 'x.db'],
+    ['x.db?mode=ro', 'x.db'],
+    ['./x.db?schema=a&connections=2', './x.db'],
+    ['x.db?', 'x.db'],
   ])('sqlite:%s is refused, and no file is made', (path, meant) => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-url-'))
     const before = process.cwd()
@@ -149,6 +152,10 @@ describe('a store', () => {
     )
     expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow(`Did you mean sqlite:${meant}?`)
     expect(readdirSync(folder)).toEqual([])
+  })
+
+  test('may be a file with a question mark in its name', () => {
+    expect(() => new Sluice({ store: 'sqlite:./what?.db', tasks: [] })).not.toThrow()
   })
 
   test.each([undefined, null, 5, '', 'mysql://x'])('is not %s', (store) => {
