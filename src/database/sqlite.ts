@@ -36,6 +36,8 @@ const OPEN_BUSY_MS = 5000
 const LOG_BYTES = 16 << 20
 /** After a sync that took less than this, the next runs on the main thread: another would take as long to be woken. */
 const QUICK_SYNC_US = 500
+/** One that took less than the commit before it does so too, up to this: it holds the thread up no longer than that. */
+const BRIEF_SYNC_US = 2000
 
 /**
  * One connection to a SQLite file with group commit: requests made during a commit share the next one.
@@ -53,6 +55,8 @@ export class SqliteConnection {
   readonly #rollbackListeners: (() => void)[] = []
   /** How long the last sync took. */
   #syncUs = Infinity
+  /** How long the last commit took, without its sync. */
+  #commitUs = 0
   #log: number | null = null
   #waiting: Request[] = []
   #busy: { readonly sinceUs: number; tries: number } | null = null
@@ -204,6 +208,7 @@ export class SqliteConnection {
     if (requests.length === 0) return this.#answer([], null)
     if (requests.length > 1) requests.sort((a, b) => a.turn - b.turn)
     const changesBefore = areClaims(requests) ? this.changes : null
+    const startUs = systemClock.monotonicUs()
     try {
       this.#transaction(requests)
     } catch (error) {
@@ -213,6 +218,7 @@ export class SqliteConnection {
       return this.#finish([], changesBefore)
     }
     this.#busy = null
+    this.#commitUs = systemClock.monotonicUs() - startUs
     this.#finish(requests, changesBefore)
   }
 
@@ -272,7 +278,8 @@ export class SqliteConnection {
     }
     try {
       const log = this.#logFile()
-      if (this.#syncUs >= QUICK_SYNC_US) return fdatasync(log, synced)
+      const quickUs = Math.max(QUICK_SYNC_US, Math.min(this.#commitUs, BRIEF_SYNC_US))
+      if (this.#syncUs >= quickUs) return fdatasync(log, synced)
       fdatasyncSync(log)
     } catch (error) {
       return synced(error)
