@@ -89,6 +89,23 @@ it('syncs itself while that takes no time, and lets another thread wait for a sl
   expect(notes()).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'quick'])
 })
 
+it('syncs itself while that takes less than the commit before it, up to 2 ms', async () => {
+  await quickDisk()
+  const longCommit = (text: string, us: number): Promise<void> =>
+    db.write(1, () => {
+      db.run('INSERT INTO notes (text) VALUES (?)', text)
+      disk.nowUs += us
+    })
+  disk.takesUs = 1000
+  await longCommit('a', 1001)
+  await longCommit('b', 1001)
+  await longCommit('c', 1000)
+  disk.takesUs = 2000
+  await longCommit('d', 1001)
+  await longCommit('e', 3000)
+  expect(disk.syncs).toEqual(['here', 'here', 'elsewhere', 'here', 'elsewhere'])
+})
+
 it.each([
   ['a quick disk', 0],
   ['a slow one', 500],
