@@ -254,9 +254,8 @@ BEGIN
   -- as far as the choice has looked: what comes due since then is the next claim's.
   v_due_at := CASE WHEN v_chosen.r_striped THEN v_now ELSE sluice.now_us() END
     + coalesce((p ->> 'aheadUs')::bigint, 0);
-  v_ready := ARRAY(
-    SELECT q FROM unnest(v_all) q WHERE sluice.shared_queue(q) = ANY (sluice.queues_with_room(p))
-  );
+  v_ready := sluice.queues_with_room(p);
+  v_ready := ARRAY(SELECT q FROM unnest(v_all) q WHERE sluice.shared_queue(q) = ANY (v_ready));
   v_due := sluice.due_lists(0, v_due_at, v_ready, v_due_at_most, v_unserved);
   IF v_apart THEN
     v_due := v_due || sluice.due_lists(v_worker, v_due_at, v_ready, v_due_at_most, v_unserved);

@@ -1,0 +1,1 @@
+-- Only functions: a claim of many queues reads the list of those with a free slot once.
