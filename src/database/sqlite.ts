@@ -36,14 +36,14 @@ const OPEN_BUSY_MS = 5000
 const LOG_BYTES = 16 << 20
 /** After a sync that took less than this, the next runs on the main thread: another would take as long to be woken. */
 const QUICK_SYNC_US = 500
-/** One that took less than the commit before it does so too, up to this: it holds the thread up no longer than that. */
+/** Up to this, it also runs there if the last sync took less than the commit that it follows: that one held it up longer. */
 const BRIEF_SYNC_US = 2000
 
 /**
  * One connection to a SQLite file with group commit: requests made during a commit share the next one.
  *
  * A commit appends to the write-ahead log on this thread and never waits for the disk. With `sync` the log is then
- * synced once, in the background, before the answer to any of the commit's requests.
+ * synced once before the answer to any of the commit's requests: on this thread if that is quick, else in the background.
  */
 export class SqliteConnection {
   readonly #db: DatabaseSync

@@ -1,7 +1,7 @@
 // A worker may serve many queues: each of them is looked at once by a claim, and not once for each other.
-import { uuidv7 } from 'uuidv7'
 import { expect, onTestFinished, test } from 'vitest'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
+import { job } from '../store/plain-job.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 import { rowSteps } from '../store/postgres-steps.ts'
 import { watchedStore } from '../store/postgres-watched.ts'
@@ -23,11 +23,7 @@ async function rowsOf(queues: number): Promise<number> {
     return jobs.length
   }
   await claim()
-  const terms = { givenId: true, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
-  const none = { runAtMs: null, expiresAtMs: null, unique: null, extra: null }
-  const uses = [{ limit: 'r', key: 'k', weight: 1 }]
-  const job = { id: uuidv7(), task: 't', queue: 'q0', priority: 0, input: '[]', uses, maxAttempts: 5, terms, ...none }
-  await store.enqueue([job])
+  await store.enqueue([job('t', ['r:k'], { queue: 'q0' })])
   const statements = await rowSteps(watched, async () => expect(await claim()).toBe(1))
   return statements.reduce((sum, { rows }) => sum + rows, 0)
 }
