@@ -22,7 +22,7 @@ import { FlowsApi } from './api/flows.ts'
 import { forecastLimit, type LiveForecastOptions } from './api/forecast.ts'
 import type { Instrumentation } from './events/instrumentation.ts'
 import { JobsApi } from './api/jobs.ts'
-import type { Changing } from './run/hold.ts'
+import type { Changing } from '../jobs/hold.ts'
 import type { LimitRegistry } from './define/limit-registry.ts'
 import { LimitsApi } from './api/limits.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './define/options.ts'
@@ -106,6 +106,8 @@ export class Sluice {
   #stopping: Promise<void> | null = null
 
   readonly #place: Place
+  readonly #changing: Changing = (uses, change) =>
+    this.#budgets.changing(uses, () => this.#worker?.changing(uses, change) ?? change())
 
   constructor(options: SluiceOptions) {
     const settings = (this.#settings = settingsOf(options))
@@ -123,21 +125,22 @@ export class Sluice {
     const calls = (this.#calls = { newId: createIds(clock), clock, limits: this.#registry, queueLimits, queueTerms })
     const store = async (): Promise<Store> => (await this.#opening.done()).store
     const cancelRun = async (job: string): Promise<void> => this.#worker?.cancel(job)
-    const changing: Changing = (uses, change) => this.#worker?.changing(uses, change) ?? change()
+    const open = (): Promise<OpenStore> => this.#openForOthers()
+    const [wakeup, limits] = [this.#wakeup, this.#registry]
     const parts = {
       clock,
       logger,
       calls,
       store,
-      limits: this.#registry,
-      budgets: (this.#budgets = new PlainCode(clock, this.#registry, this.#wakeup, () => this.#openForOthers())),
+      limits,
+      budgets: (this.#budgets = new PlainCode({ ...settings, limits, wakeup, openStore: open })),
       tasks: this.#tasks,
       workflows: definitionsOf(options.workflows),
       events: this.#events,
       figures: this.#figures,
       waits: this.#figures.waits,
       results: (this.#results = new Results(store, clock)),
-      wakeup: this.#wakeup,
+      wakeup,
       servedQueues: (this.#servedQueues = new ServedQueues({ clock, logger, store })),
     }
     const calling = {
@@ -153,7 +156,7 @@ export class Sluice {
       random: settings.random,
       storeLimits: () => (this.#registry.isStored ? undefined : this.#storeLimits()),
     })
-    this.limits = new LimitsApi({ ...parts, changing })
+    this.limits = new LimitsApi({ ...parts, changing: this.#changing })
     this.jobs = new JobsApi({ ...parts, cancelRun })
     this.queues = new QueuesApi(parts)
     this.workers = new WorkersApi(parts)
@@ -168,7 +171,7 @@ export class Sluice {
       queueLimits,
       newId: calls.newId,
       state: () => ({ isRunning: this.#worker !== null, backends: this.#open?.budgets?.backends ?? [] }),
-      open: () => this.#openForOthers(),
+      open,
       onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
     const { tasks, workflows = [] } = options

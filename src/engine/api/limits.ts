@@ -23,7 +23,7 @@ import type { PlainCode } from '../run/plain-code.ts'
 import { replayJobs, type ReplayOptions, type StoreReplay } from './replay.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { WaitHistogram, WaitView } from '../events/wait-histogram.ts'
-import type { BucketName, Changing } from '../run/hold.ts'
+import type { BucketName, Changing } from '../../jobs/hold.ts'
 
 /** The most buckets counted for a gauge, those with the most waiting jobs first. */
 const MOST_BUCKETS = 1_000_000

@@ -3,6 +3,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { persist } from '../../base/persist.ts'
 import type { Trouble } from '../../base/trouble.ts'
+import type { PaidStart } from '../../jobs/hold.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { BucketName, Denied, LimitBackend, UnitAnswer } from '../../limiter/contract/limiter.ts'
 import { PaidBook, type PaidLine, type Ticket } from '../../limiter/client/paid-book.ts'
@@ -364,13 +365,6 @@ interface TimedAnswer {
   readonly answer: UnitAnswer
   readonly askedUs: number
   readonly answeredUs: number
-}
-
-/** When a handler may begin, on the steady clock. */
-export interface PaidStart {
-  readonly fromUs: number
-  /** Later its units no longer count where they were paid. */
-  readonly lateUs: number
 }
 
 /** A run of a job, by its job and its attempt. */

@@ -1,5 +1,6 @@
 import type { Timer } from '../../base/clock.ts'
 import { isFinal } from '../../base/errors.ts'
+import { type BucketName, Hold, type Starter } from '../../jobs/hold.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Logger } from '../../base/logger.ts'
 import { pauseAfter, persist } from '../../base/persist.ts'
@@ -9,7 +10,6 @@ import type { Figures } from '../events/figures.ts'
 import type { WakeupReason } from '../events/wakeup.ts'
 import { attempt, type AttemptContext } from './attempt.ts'
 import type { Loan } from './loan.ts'
-import { type BucketName, Hold, type Starter } from './hold.ts'
 import type { Slots } from './settle.ts'
 import { type ServedQueue, SlotCounts } from './slots.ts'
 
@@ -63,17 +63,14 @@ export class Dispatcher implements Slots {
   #stopped = false
   #unsubscribe: (() => void) | null = null
   readonly #hold: Hold
-  /** Changes of limits in progress, during which nothing is granted ahead. */
-  #changing = 0
-  /** The number of the last change of a limit that a claim has seen. */
-  #generation: number | null = null
 
   constructor(options: DispatcherOptions) {
     this.#options = options
     this.#attempts = { ...options, slots: this }
     const starter: Starter = {
       begin: (job, ahead) => this.#start(job, ahead),
-      giveBack: (jobs) => void this.#giveBack(jobs),
+      giveBack: (jobs) => this.#giveBack(jobs),
+      claiming: () => this.#claiming,
     }
     this.#hold = new Hold({ ...options, starter })
     this.#tasks = [...options.tasks.keys()]
@@ -223,7 +220,7 @@ export class Dispatcher implements Slots {
     if (this.#stopped) return this.#giveBack(claim.jobs)
     reporter.claimed(claim)
     if (claim.wakesOthers) wakeup.notify('others')
-    this.#recallAfter(claim)
+    void this.#giveBack(this.#hold.recall(claim))
     for (const job of this.#hold.add(claim.jobs, claim.nowUs)) void attempt(this.#attempts, job)
     const wakeUs = this.#slots.hasRoom ? claim.nextWakeUs : claim.nextFireUs
     if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
@@ -236,17 +233,11 @@ export class Dispatcher implements Slots {
     if (ahead && this.#aheadOf(job.queue) === 1) this.#fill()
   }
 
-  /** Runs a change of limits. The held starts that use them go back first, so that the change holds for them too. */
+  /** Runs a change of limits, before which the held starts that use them go back. */
   async changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
-    this.#changing++
     try {
-      const first = this.#giveBack(this.#hold.take((job) => job.uses.some(uses)))
-      await this.#claiming
-      await first
-      await this.#giveBack(this.#hold.take((job) => job.uses.some(uses)))
-      return await change()
+      return await this.#hold.changing(uses, change)
     } finally {
-      this.#changing--
       this.#fill()
     }
   }
@@ -265,16 +256,6 @@ export class Dispatcher implements Slots {
   /** Gives back the held starts that a caller has cancelled, and with that ends them. */
   cancelHeld(which: (job: GrantedJob) => boolean): Promise<void> {
     return this.#giveBack(this.#hold.take(which))
-  }
-
-  /** Gives back held starts whose limits another process has changed, closed or paused, as far as a claim tells. */
-  #recallAfter({ generation, closedNow = [], pausedQueues = [] }: Claim): void {
-    const changed = this.#generation !== null && generation !== undefined && generation !== this.#generation
-    this.#generation = generation ?? this.#generation
-    if (!changed && closedNow.length + pausedQueues.length === 0) return
-    const closed = new Set(closedNow.map(({ limit, key }) => `${limit}\0${key}`))
-    const isClosed = (job: GrantedJob): boolean => job.uses.some(({ limit, key }) => closed.has(`${limit}\0${key}`))
-    void this.#giveBack(this.#hold.take((job) => changed || pausedQueues.includes(job.queue) || isClosed(job)))
   }
 
   /** Gives back claimed jobs that have not begun, the last first: so each returns all of its units. */
@@ -326,20 +307,18 @@ export class Dispatcher implements Slots {
   #request(loan: Loan | undefined): ClaimRequest {
     this.#again = null
     const { worker, leaseUs, eventWindowUs, queues } = this.#options
-    const aheadUs = this.#changing > 0 ? 0 : this.#options.aheadUs
     return {
       worker,
       leaseUs,
       eventWindowUs,
-      ...(aheadUs > 0 && { aheadUs }),
-      ...(!this.#hold.isEmpty && { holds: this.#hold.buckets() }),
+      ...this.#hold.terms(),
       // A claim that can start nothing must not borrow paid starts: a remote worker may wait for them.
       ...(loan && queues.length > 0 && this.#slots.hasRoom && { elsewhere: loan.terms() }),
       tasks: this.#tasks,
       queues: queues.map(({ queue }) => ({
         queue,
         slots: this.#stopped ? 0 : this.#slots.free(queue),
-        ahead: aheadUs > 0 ? this.#aheadOf(queue) : 0,
+        ahead: this.#aheadOf(queue),
       })),
     }
   }

@@ -15,7 +15,7 @@ import type { Events } from '../events/events.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type OutcomeContext, pushBackOf } from './settle.ts'
 import type { HeldRuns } from './held-runs.ts'
-import type { Changing } from './hold.ts'
+import type { Changing } from '../../jobs/hold.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Trouble } from '../../base/trouble.ts'
 

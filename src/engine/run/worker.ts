@@ -13,7 +13,7 @@ import type { Budgets } from './budgets.ts'
 import { Dispatcher } from './dispatch.ts'
 import { Feedback } from './feedback.ts'
 import { HeldRuns } from './held-runs.ts'
-import type { BucketName, Changing } from './hold.ts'
+import { aheadOf, type BucketName, type Changing } from '../../jobs/hold.ts'
 import { Keeping } from './keeping.ts'
 import { KeptNotes } from './kept-notes.ts'
 import { Leases } from './leases.ts'
@@ -74,7 +74,7 @@ export class Worker {
     const { budgets } = parts
     this.#id = id
     this.#options = options
-    const { aheadUs = clock.attach ? 0 : parts.store.aheadUs } = settings
+    const aheadUs = aheadOf(settings.aheadUs, clock, parts.store)
     const changing: Changing = (uses, change) => this.changing(uses, change)
     const notes = (this.#notes = new KeptNotes({ ...settings, store: parts.store }))
     const keeping = (this.#keeping = new Keeping({ ...settings, ...parts }))

@@ -16,6 +16,7 @@ import type {
   UnitRequest,
   WaitTerms,
 } from '../../limiter/contract/limiter.ts'
+import { aheadOf } from '../../jobs/hold.ts'
 import { ownLines } from '../../limiter/ledger/own-lines.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { TICKETS } from '../contract/budgets.ts'
@@ -33,6 +34,8 @@ export interface StoreLimiterOptions {
   readonly prefix?: string
   /** Called at the end of its `close`. */
   readonly closed?: () => Promise<void>
+  /** How far ahead calls that wait are granted, in µs; default: as far as the store grants. */
+  readonly aheadUs?: number | undefined
   /** An engine of this process keeps the store in order, and reports claims. Absent: there is none. */
   readonly engine?: TicketEngine & {
     /** Calls back when a budget may have opened for code without jobs. */
@@ -72,6 +75,7 @@ export class StoreLimiter implements LimitBackend {
       clock,
       queue,
       leaseUs: LEASE_US,
+      aheadUs: aheadOf(options.aheadUs, clock, store),
       membership: this.#membership,
       engine,
       giveBack: (uses, granted) => void this.#giveBack(uses, granted).catch(() => undefined),
@@ -82,8 +86,11 @@ export class StoreLimiter implements LimitBackend {
   }
 
   async define(definitions: readonly LimitDefinition[]): Promise<readonly string[]> {
-    const changed = await this.#store.define(
-      definitions.map((each) => ({ ...each, name: this.#names.stored(each.name) })),
+    const stored = definitions.map((each) => ({ ...each, name: this.#names.stored(each.name) }))
+    const names = new Set(stored.map(({ name }) => name))
+    const changed = await this.changing(
+      (use) => names.has(use.limit),
+      () => this.#store.define(stored),
     )
     if (changed.length > 0) this.#opened()
     return changed.map((name) => this.#names.shown(name))
@@ -143,13 +150,15 @@ export class StoreLimiter implements LimitBackend {
 
   async penalize(bucket: BucketName, forUs: number): Promise<boolean> {
     const { limit, key } = this.#names.storedBucket(bucket)
-    return this.#store.penalize(limit, key, this.#store.nowUs() + forUs)
+    return this.#changingOf({ limit, key }, () => this.#store.penalize(limit, key, this.#store.nowUs() + forUs))
   }
 
   async calibrate(bucket: BucketName, report: BudgetLeft): Promise<boolean> {
     const { limit, key } = this.#names.storedBucket(bucket)
     const { resetInUs, ...rest } = report
-    const isNews = await this.#store.calibrate(limit, key, { ...rest, resetUs: this.#store.nowUs() + resetInUs })
+    const isNews = await this.#changingOf({ limit, key }, () =>
+      this.#store.calibrate(limit, key, { ...rest, resetUs: this.#store.nowUs() + resetInUs }),
+    )
     this.#opened()
     return isNews
   }
@@ -158,7 +167,12 @@ export class StoreLimiter implements LimitBackend {
     const { forUs, limit, ...rest } = request
     const untilUs = forUs === null ? null : this.#store.nowUs() + forUs
     const change = request.kind === 'pause' && request.change ? { concurrency: 0 } : request.change
-    const found = await this.#store.override({ ...rest, change, limit: this.#names.stored(limit), untilUs })
+    const name = this.#names.stored(limit)
+    const { key } = request
+    const found = await this.changing(
+      (use) => use.limit === name && (key === null || use.key === key),
+      () => this.#store.override({ ...rest, change, limit: name, untilUs }),
+    )
     if (found) this.#opened()
     return found
   }
@@ -168,8 +182,14 @@ export class StoreLimiter implements LimitBackend {
   }
 
   async forget(bucket: BucketName): Promise<void> {
-    await this.#store.budgets.forget(this.#names.storedBucket(bucket))
+    const stored = this.#names.storedBucket(bucket)
+    await this.#changingOf(stored, () => this.#store.budgets.forget(stored))
     this.#opened()
+  }
+
+  /** Runs a change of limits, before which the granted starts of calls that use them go back. */
+  changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
+    return this.#tickets.changing(uses, change)
   }
 
   /** Takes the tickets of this process out, and its registration. The store stays open. */
@@ -182,6 +202,10 @@ export class StoreLimiter implements LimitBackend {
       .catch(ignore)
     await this.#membership.leave().catch(ignore)
     await this.#options.closed?.()
+  }
+
+  #changingOf<T>({ limit, key }: BucketName, change: () => Promise<T>): Promise<T> {
+    return this.changing((use) => use.limit === limit && use.key === key, change)
   }
 
   #opened(): void {

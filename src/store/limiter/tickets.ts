@@ -3,11 +3,13 @@ import { createIds } from '../../base/ids.ts'
 import { pauseAfter } from '../../base/persist.ts'
 import type { GrantedJob, NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
-import type { Denied, Granted, UnitRequest } from '../../limiter/contract/limiter.ts'
+import type { BucketName, Denied, Granted, UnitRequest } from '../../limiter/contract/limiter.ts'
 import { TICKET } from '../contract/budgets.ts'
 import type { Claim, Store } from '../contract/store.ts'
 import { Gathered } from './gathered.ts'
+import { GrantedTickets } from './granted-tickets.ts'
 import type { Membership } from './membership.ts'
+import { lineOf, type Ticket, TicketLines } from './ticket-lines.ts'
 
 /** The engine of a process, as calls of plain code need it: it keeps the store in order, and reports claims. */
 export interface TicketEngine {
@@ -24,6 +26,8 @@ export interface TicketsOptions {
   /** The queue that only this process serves. */
   readonly queue: string
   readonly leaseUs: number
+  /** How far ahead the tickets are granted, in µs. */
+  readonly aheadUs: number
   /** Makes this process a worker of that queue. */
   readonly membership: Pick<Membership, 'join' | 'watch'>
   /** Undefined: the process has none. */
@@ -32,32 +36,7 @@ export interface TicketsOptions {
   readonly giveBack: (uses: UnitRequest['uses'], granted: Granted) => void
 }
 
-/** A line for whose budget other processes wait too. */
-interface Crowd {
-  readonly line: string
-  readonly denied: Denied
-  readonly untilUs: number
-}
-
-/** A caller that waits. */
-interface Ticket {
-  readonly id: string
-  readonly request: UnitRequest
-  /** The refusal that made it wait. */
-  readonly denied: Denied
-  readonly sinceUs: number
-  /** The uses and the priority: tickets of one line start in their order. */
-  readonly line: string
-  /** When its caller leaves, on the steady clock. */
-  readonly untilUs: number
-  /** `later`: the next claim stores it. */
-  stored: 'later' | 'soon' | 'yes'
-  settle(end: Granted | Denied | Error): void
-}
-
 const FIRST_REST_MS = 100
-/** That others wait for the same is taken for granted for so long. */
-const CROWD_US = 500_000
 /** A claim for a caller that leaves then comes so long before. */
 const BEFORE_END_US = 5000
 /** A ticket can start again so often, should its claim be lost. */
@@ -71,17 +50,16 @@ export class Tickets {
   readonly #options: TicketsOptions
   readonly #newId: () => string
   readonly #tickets = new Map<string, Ticket>()
-  /** The tickets of each line. */
-  readonly #lines = new Map<string, number>()
+  readonly #lines: TicketLines
+  /** Those that the next claim stores. */
+  readonly #later = new Set<Ticket>()
   /** How many of them wait for a permit. */
   #forPermits = 0
   /** Tickets that come while others are on their way share a transaction. */
   readonly #storing: Gathered<NewJob, unknown>
   /** Other processes have their turns until the next claim of these tickets. */
   #patient = false
-  /** The only line, while it lasts that others wait for the same. */
-  #crowd: Crowd | null = null
-  #claiming = false
+  #claiming: Promise<void> | null = null
   #again = false
   /** Another commit came while a claim was on its way. */
   #news = false
@@ -94,14 +72,21 @@ export class Tickets {
   #failures = 0
   #ended: Error | null = null
   #dropping: string[] = []
-  /** The numbers of tickets that have started, and whose rows go. */
-  #started: number[] = []
-  #removing: Promise<void> | null = null
+  #leaving: Promise<void> | null = null
+  readonly #granted: GrantedTickets
 
   constructor(options: TicketsOptions) {
     this.#options = options
     this.#newId = createIds(options.clock)
+    this.#lines = new TicketLines(options.clock)
     this.#storing = new Gathered((jobs) => options.store.enqueue(jobs))
+    this.#granted = new GrantedTickets({
+      ...options,
+      requestOf: (id) => this.#tickets.get(id)?.request,
+      begin: (job, granted) => this.#begin(job, granted),
+      returned: (failed) => this.#returned(failed),
+      claiming: () => this.#claiming,
+    })
   }
 
   /** Waits until the store grants the request. The denial, if that takes longer than `waitUs`. */
@@ -129,42 +114,66 @@ export class Tickets {
         sinceUs: clock.monotonicUs(),
         line: lineOf(request),
         untilUs: clock.monotonicUs() + waitUs,
-        stored: 'later',
+        stored: 'no',
         settle: end,
       }
       const patience =
         waitUs === Infinity ? null : clock.setTimer(() => leave(this.#lateness(ticket)), Math.max(0, waitUs / 1000))
       signal?.addEventListener('abort', abort)
-      const isBehind = this.#patient && (this.#lines.has(ticket.line) || this.#crowdOf(ticket.line) !== null)
+      const claimUs = this.#claimUs(ticket)
       this.#tickets.set(ticket.id, ticket)
       if (denied.retryAfterUs === null) this.#forPermits++
-      this.#lines.set(ticket.line, (this.#lines.get(ticket.line) ?? 0) + 1)
-      // It starts after those of its line, whose next claim stores it.
-      if (!isBehind) void this.#store(ticket)
-      else if (!this.#wake || ticket.untilUs - BEFORE_END_US < this.#wakesUs)
-        this.#wakeOn(Math.min(this.#wakesUs, ticket.untilUs - BEFORE_END_US))
+      this.#lines.add(ticket)
+      if (claimUs === null) void this.#store(ticket)
+      else this.#storeAt(ticket, claimUs)
     })
+  }
+
+  /** Runs a change of limits, before which the granted starts that use them go back. */
+  async changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#granted.changing(uses, change)
+    } finally {
+      this.changed()
+    }
   }
 
   /** A budget may have opened. @param elsewhere by a commit of any kind */
   changed(elsewhere = false): void {
     // Calls ask again: a bucket that this process has closed refuses them at once.
-    if (!elsewhere) this.#crowd = null
+    if (!elsewhere) this.#lines.crowd = null
     if (elsewhere && this.#claiming) this.#news = true
     else if (this.#tickets.size > 0 && !(elsewhere && this.#patient)) this.#claimSoon()
   }
 
-  /** The refusal of the calls that wait for the same, if it still stands and they are left to other processes' turns. */
+  /** The refusal of the calls that wait for the same, if it still stands for one that comes now. */
   denialOf(request: UnitRequest, waitUs: number): Denied | null {
-    const crowd = this.#crowd && this.#crowdOf(lineOf(request))
-    if (!crowd) return null
-    return (crowd.denied.retryAfterUs ?? Infinity) <= waitUs ? crowd.denied : null
+    const line = lineOf(request)
+    const crowd = this.#lines.crowdOf(line)
+    if (crowd) return (crowd.denied.retryAfterUs ?? Infinity) <= waitUs ? crowd.denied : null
+    return waitUs === Infinity && this.#followsUs(line) !== null ? (this.#lines.last(line)?.denied ?? null) : null
   }
 
-  /** The crowd of a line; null: it has none. */
-  #crowdOf(line: string): Crowd | null {
-    const crowd = this.#crowd
-    return crowd?.line === line && this.#options.clock.monotonicUs() <= crowd.untilUs ? crowd : null
+  /** When the next claim stores a ticket that starts after those of its line, on the steady clock; null: it is stored now. */
+  #claimUs({ line, untilUs }: Ticket): number | null {
+    const endUs = untilUs - BEFORE_END_US
+    if (this.#patient && (this.#lines.last(line) || this.#lines.crowdOf(line))) return Math.min(this.#wakesUs, endUs)
+    const followsUs = this.#followsUs(line)
+    return followsUs === null ? null : Math.min(followsUs, endUs)
+  }
+
+  /**
+   * When the next claim for the last ticket of a line comes, on the steady clock. If that is granted, those behind it
+   * are claimed together when half of the time until its start is over. Null: there is none, or it is not soon.
+   */
+  #followsUs(line: string): number | null {
+    const { aheadUs, clock, store } = this.#options
+    const last = this.#lines.last(line)
+    if (!last || aheadUs === 0 || !this.#tickets.has(last.id)) return null
+    const nowUs = clock.monotonicUs()
+    const halfwayUs = this.#granted.halfwayUs(last.id)
+    if (halfwayUs !== null) return nowUs + halfwayUs - store.nowUs()
+    return this.#wake && this.#wakesUs <= nowUs + aheadUs ? this.#wakesUs : null
   }
 
   /**
@@ -172,9 +181,9 @@ export class Tickets {
    * went while this process was stopped. Answers whether any ticket waits.
    */
   async check(): Promise<boolean> {
-    await this.#removing
+    await this.#granted.settled()
     // Rows that could not be removed at their start.
-    if (this.#started.length > 0) await this.#remove(await this.#options.membership.join())
+    await this.#granted.remove()
     const stored = [...this.#tickets.values()].filter(({ stored: state }) => state === 'yes')
     if (stored.length === 0) return this.#tickets.size > 0
     const known = await this.#options.store.budgets.tickets(stored.map(({ id }) => id))
@@ -194,7 +203,10 @@ export class Tickets {
     for (const timer of [this.#wake, this.#rest]) timer?.cancel()
     const tickets = [...this.#tickets.values()]
     for (const ticket of tickets) ticket.settle(error)
-    await this.#removing
+    await this.#leaving
+    await this.#claiming
+    await this.#granted.giveBack()
+    await this.#granted.settled()
     const ids = [...this.#dropping.splice(0), ...tickets.flatMap(({ id, stored }) => (stored === 'yes' ? [id] : []))]
     if (ids.length > 0) await this.#options.store.budgets.drop(ids)
   }
@@ -216,6 +228,7 @@ export class Tickets {
       extra: null,
     }
     ticket.stored = 'soon'
+    this.#later.delete(ticket)
     try {
       await membership.join()
       if (!this.#tickets.has(ticket.id)) return
@@ -231,26 +244,31 @@ export class Tickets {
   /** Until when the tickets leave the turn to others; null: they do not. @param before one that the claim served */
   #patience({ patientUntilUs }: Claim, before: Ticket | undefined): number | null {
     const [ticket = before] = this.#tickets.values()
-    this.#crowd = null
+    this.#lines.crowd = null
     if (this.#lines.size > 1 || !ticket || patientUntilUs === undefined) return null
     const { line, denied } = ticket
-    this.#crowd = { line, denied, untilUs: this.#options.clock.monotonicUs() + CROWD_US }
+    this.#lines.crowds(line, denied)
     this.#patient = !this.#again
     return patientUntilUs
   }
 
-  /** Stores the tickets that were left to the next claim. */
-  async #storeRest(): Promise<void> {
-    const rest = [...this.#tickets.values()].filter(({ stored }) => stored === 'later')
-    await Promise.all(rest.map((ticket) => this.#store(ticket)))
+  /** Leaves a ticket to the next claim, which comes then at the latest. */
+  #storeAt(ticket: Ticket, claimUs: number): void {
+    this.#later.add(ticket)
+    if (!this.#wake || claimUs < this.#wakesUs) this.#wakeOn(claimUs)
   }
 
-  #forget({ id, line, denied }: Ticket): void {
+  /** Stores the tickets that were left to the next claim. */
+  async #storeRest(): Promise<void> {
+    await Promise.all([...this.#later].map((ticket) => this.#store(ticket)))
+  }
+
+  #forget(ticket: Ticket): void {
+    const { id, denied } = ticket
     if (!this.#tickets.delete(id)) return
+    this.#later.delete(ticket)
     if (denied.retryAfterUs === null) this.#forPermits--
-    const left = (this.#lines.get(line) ?? 0) - 1
-    if (left > 0) this.#lines.set(line, left)
-    else this.#lines.delete(line)
+    this.#lines.remove(ticket)
   }
 
   /** The refusal of a ticket that has waited for too long. */
@@ -265,8 +283,12 @@ export class Tickets {
     if (this.#dropping.length > 1) return
     queueMicrotask(() => {
       const ids = this.#dropping.splice(0)
+      const drop = async (): Promise<void> => {
+        await this.#granted.giveBack(ids)
+        if (ids.length > 0) await this.#options.store.budgets.drop(ids)
+      }
       // Those that stay go with the registration of this process.
-      if (ids.length > 0) this.#options.store.budgets.drop(ids).catch(() => undefined)
+      this.#leaving = drop().catch(() => undefined)
       this.#claimSoon()
     })
   }
@@ -274,27 +296,30 @@ export class Tickets {
   #claimSoon(): void {
     if (this.#ended || this.#rest) return
     if (this.#claiming) this.#again = true
-    else if (this.#tickets.size > 0) void this.#claim()
+    else if (this.#tickets.size > 0)
+      this.#claiming = this.#claim().finally(() => {
+        this.#claiming = null
+        if (this.#again || (this.#news && !this.#patient)) this.#claimSoon()
+      })
   }
 
   async #claim(): Promise<void> {
     const { store, queue, leaseUs, engine, membership } = this.#options
-    this.#claiming = true
+    const granted = this.#granted
     this.#patient = false
     try {
       const worker = await membership.join()
-      await this.#removing
-      if (this.#inDoubt) await this.#remove(worker)
-      if (this.#inDoubt) await store.releaseLost(worker, [])
+      await granted.settled()
+      if (this.#inDoubt) await store.releaseLost(worker, granted.runs())
       await this.#storeRest()
       this.#inDoubt = true
       const [before] = this.#lines.size === 1 ? this.#tickets.values() : []
       const claim = await store.claim(() => {
         this.#again = this.#news = false
-        return { worker, leaseUs, queues: [{ queue, slots: this.#ended ? 0 : this.#tickets.size }] }
+        const slots = this.#ended ? 0 : Math.max(0, this.#tickets.size - granted.count)
+        return { worker, leaseUs, ...granted.terms(), queues: [{ queue, slots, ahead: slots }] }
       })
-      await this.#begin(worker, claim.jobs)
-      this.#removing = this.#remove(worker).catch(() => undefined)
+      await granted.add(worker, claim)
       this.#inDoubt = false
       this.#failures = 0
       if (claim.wakesOthers) engine?.changed()
@@ -304,43 +329,19 @@ export class Tickets {
       this.#wakeAt(this.#patience(claim, before) ?? claim.nextWakeUs)
     } catch {
       this.#restAWhile()
-    } finally {
-      this.#claiming = false
-      if (this.#again || (this.#news && !this.#patient)) this.#claimSoon()
     }
   }
 
-  async #begin(worker: number, jobs: readonly GrantedJob[]): Promise<void> {
-    const { store, giveBack } = this.#options
-    const starts = jobs.map((job) => {
-      const { request } = this.#tickets.get(job.id) ?? {}
-      return { seq: job.seq, permit: request?.permit ?? job.id, leaseUs: request?.leaseUs ?? this.#options.leaseUs }
-    })
-    const holding = starts.filter((_, i) => jobs[i]?.holds)
-    const begun = holding.length > 0 ? await store.budgets.begin(worker, holding) : null
-    for (const [i, job] of jobs.entries()) {
-      const places = job.holds ? begun?.get(job.seq) : []
-      if (!places) continue
-      if (!job.holds) this.#started.push(job.seq)
-      const of = places.flatMap((place) => job.uses[place] ?? []).map(({ limit, key }) => ({ limit, key }))
-      const permit = of.length === 0 ? null : { id: starts[i]?.permit ?? job.id, of }
-      const granted: Granted = { kind: 'granted', atUs: job.startedUs, permit }
-      const ticket = this.#tickets.get(job.id)
-      if (ticket) ticket.settle(granted)
-      else giveBack(job.uses, granted)
-    }
+  #begin(job: GrantedJob, granted: Granted): void {
+    const ticket = this.#tickets.get(job.id)
+    if (ticket) ticket.settle(granted)
+    else this.#options.giveBack(job.uses, granted)
   }
 
-  /** Removes the rows of tickets that have started without a permit. */
-  async #remove(worker: number): Promise<void> {
-    if (this.#started.length === 0) return
-    const started = this.#started.splice(0)
-    try {
-      await this.#options.store.budgets.remove(worker, started)
-    } catch (error) {
-      this.#started.unshift(...started)
-      throw error
-    }
+  #returned(failed: boolean): void {
+    this.#inDoubt ||= failed
+    if (failed) this.#restAWhile()
+    else this.#claimSoon()
   }
 
   #reject(id: string): void {
@@ -353,17 +354,19 @@ export class Tickets {
   #wakeAt(atUs: number | null): void {
     this.#wake?.cancel()
     this.#wake = null
-    if (atUs === null || this.#ended || (this.#tickets.size === 0 && !this.#patient)) return
+    if (this.#ended || (this.#tickets.size === 0 && !this.#patient)) return
     const { clock, store } = this.#options
     const nowUs = clock.monotonicUs()
-    let wakesUs = nowUs + atUs - store.nowUs()
+    let wakesUs = atUs === null ? Infinity : nowUs + atUs - store.nowUs()
     if (this.#patient)
       for (const { untilUs } of this.#tickets.values())
         // The claim of a caller that leaves sooner was this one.
         if (untilUs - BEFORE_END_US > nowUs) wakesUs = Math.min(wakesUs, untilUs - BEFORE_END_US)
+    // Those that came during the claim.
+    for (const { line } of this.#later) if (!this.#patient) wakesUs = Math.min(wakesUs, this.#followsUs(line) ?? nowUs)
     // The next ticket comes then.
     if (this.#tickets.size === 0) this.#wakesUs = wakesUs
-    else this.#wakeOn(wakesUs)
+    else if (wakesUs < Infinity) this.#wakeOn(wakesUs)
   }
 
   /** @param atUs on the steady clock */
@@ -382,6 +385,7 @@ export class Tickets {
 
   #restAWhile(): void {
     if (this.#ended) return
+    this.#rest?.cancel()
     this.#rest = this.#options.clock.setTimer(
       () => {
         this.#rest = null
@@ -390,9 +394,4 @@ export class Tickets {
       pauseAfter(++this.#failures, FIRST_REST_MS),
     )
   }
-}
-
-/** Tickets of one line have the same lane, and cost the same. */
-function lineOf({ uses, priority }: UnitRequest): string {
-  return JSON.stringify([priority, uses.map(({ limit, key, weight }) => [limit, key, weight])])
 }

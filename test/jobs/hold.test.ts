@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
-import { Hold } from '../../src/engine/run/hold.ts'
+import { Hold } from '../../src/jobs/hold.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import type { GrantedJob } from '../../src/jobs/job.ts'
 
@@ -59,7 +59,8 @@ class Stage {
           this.begun.push([job.startedUs / 1000, this.nowMs])
           this.#busyMs += this.beginMs
         },
-        giveBack: (jobs) => this.back.push(...jobs.map((job) => job.startedUs / 1000)),
+        giveBack: async (jobs) => void this.back.push(...jobs.map((job) => job.startedUs / 1000)),
+        claiming: () => null,
       },
     })
   }
@@ -342,7 +343,7 @@ describe('the fine timer', () => {
       store: { nowUs: () => clock.monotonicUs() },
       aheadUs: 20_000,
       budgets: null,
-      starter: { begin: (job) => begun.push(job.startedUs), giveBack: () => undefined },
+      starter: { begin: (job) => begun.push(job.startedUs), giveBack: async () => undefined, claiming: () => null },
     })
     hold.add(of('a', 0).map(granted), 0)
     hold.add(of('a', 1, 2).map(granted), 0)

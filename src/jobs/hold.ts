@@ -1,7 +1,5 @@
-import type { Clock, Timer } from '../../base/clock.ts'
-import type { GrantedJob } from '../../jobs/job.ts'
-import type { Store } from '../../store/contract/store.ts'
-import type { Budgets, PaidStart } from './budgets.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import type { GrantedJob } from './job.ts'
 
 /** A bucket, by its limit and its key. */
 export interface BucketName {
@@ -16,18 +14,38 @@ export type Changing = <T>(uses: (use: BucketName) => boolean, change: () => Pro
 export interface Starter {
   /** Begins a run. `ahead`: it was granted ahead. */
   begin(job: GrantedJob, ahead: boolean): void
-  /** Gives back starts that came too late. */
-  giveBack(jobs: readonly GrantedJob[]): void
+  /** Gives back starts, in one call the last first. */
+  giveBack(jobs: readonly GrantedJob[]): Promise<void>
+  /** The claim on its way; null: there is none. */
+  claiming(): Promise<void> | null
+}
+
+/** When a start may begin for which a backend was paid, on the steady clock. */
+export interface PaidStart {
+  readonly fromUs: number
+  /** Later its units no longer count where they were paid. */
+  readonly lateUs: number
+}
+
+/** The parts of a claim's answer by which starts of earlier claims go back. */
+export interface RecallNews {
+  /** Grows with every change of a limit. */
+  readonly generation?: number
+  /** Buckets under a penalty. */
+  readonly closedNow?: readonly BucketName[]
+  /** Queues that are paused. */
+  readonly pausedQueues?: readonly string[]
 }
 
 /** The parts of a hold. */
 export interface HoldOptions {
   readonly clock: Clock
-  readonly store: Pick<Store, 'nowUs'>
-  /** How late a start that was granted ahead may begin here, in µs; later it is given back. */
+  /** The store's clock. */
+  readonly store: { nowUs(): number }
+  /** How far ahead starts are granted, in µs. One that begins later than that here is given back. */
   readonly aheadUs: number
   /** The payments of jobs at backends; null: there is no backend. */
-  readonly budgets: Pick<Budgets, 'startOf'> | null
+  readonly budgets: { startOf(job: GrantedJob): PaidStart | null } | null
   readonly starter: Starter
 }
 
@@ -79,6 +97,10 @@ export class Hold {
   readonly #paces = new Map<string, Pace>()
   readonly #counts = new Map<string, number>()
   #timer: Timer | null = null
+  /** The number of the last change of a limit that a claim has seen. */
+  #generation: number | null = null
+  /** Changes of limits in progress, during which nothing is granted ahead. */
+  #changing = 0
 
   constructor(options: HoldOptions) {
     this.#options = options
@@ -89,12 +111,26 @@ export class Hold {
     return this.#counts.get(queue) ?? 0
   }
 
-  /** The buckets that the held starts have paid from. */
-  buckets(): BucketName[] {
-    const names = new Map<string, BucketName>()
-    for (const { job } of this.#held)
-      for (const { limit, key } of job.uses) names.set(`${limit}\0${key}`, { limit, key })
-    return [...names.values()]
+  /** The part of a claim's request that concerns starts ahead. */
+  terms(): { readonly aheadUs?: number; readonly holds?: readonly BucketName[] } {
+    const aheadUs = this.#changing > 0 ? 0 : this.#options.aheadUs
+    return { ...(aheadUs > 0 && { aheadUs }), ...(!this.isEmpty && { holds: this.#buckets() }) }
+  }
+
+  /** Runs a change of limits. The held starts that use them go back first, so that the change holds for them too. */
+  async changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
+    const { starter } = this.#options
+    const giveBack = (): Promise<void> => starter.giveBack(this.take((job) => job.uses.some(uses)))
+    this.#changing++
+    try {
+      const first = giveBack()
+      await starter.claiming()
+      await first
+      await giveBack()
+      return await change()
+    } finally {
+      this.#changing--
+    }
   }
 
   get isEmpty(): boolean {
@@ -128,6 +164,24 @@ export class Hold {
     const taken = this.#out(({ job }) => which(job))
     if (taken.length > 0) this.#arm()
     return taken
+  }
+
+  /** Takes out the starts whose limits another process has changed, closed or paused, as far as a claim tells. */
+  recall({ generation, closedNow = [], pausedQueues = [] }: RecallNews): GrantedJob[] {
+    const changed = this.#generation !== null && generation !== undefined && generation !== this.#generation
+    this.#generation = generation ?? this.#generation
+    if (!changed && closedNow.length + pausedQueues.length === 0) return []
+    const closed = new Set(closedNow.map(({ limit, key }) => `${limit}\0${key}`))
+    const isClosed = (job: GrantedJob): boolean => job.uses.some(({ limit, key }) => closed.has(`${limit}\0${key}`))
+    return this.take((job) => changed || pausedQueues.includes(job.queue) || isClosed(job))
+  }
+
+  /** The buckets that the held starts have paid from. */
+  #buckets(): BucketName[] {
+    const names = new Map<string, BucketName>()
+    for (const { job } of this.#held)
+      for (const { limit, key } of job.uses) names.set(`${limit}\0${key}`, { limit, key })
+    return [...names.values()]
   }
 
   #out(which: (held: Held) => boolean): GrantedJob[] {
@@ -189,7 +243,7 @@ export class Hold {
         this.#note(job, clock.monotonicUs())
       }
     }
-    if (late.length > 0) starter.giveBack(late)
+    if (late.length > 0) void starter.giveBack(late)
     this.#arm()
   }
 
@@ -240,6 +294,11 @@ export class Hold {
     this.#timer =
       next.fine && clock.setFineTimer ? clock.setFineTimer(run, next.us / 1000) : clock.setTimer(run, next.us / 1000)
   }
+}
+
+/** How far ahead a process asks for starts, in µs: as far as its store does, on a manual clock not at all. */
+export function aheadOf(given: number | undefined, clock: Clock, store: { readonly aheadUs: number }): number {
+  return given ?? (clock.attach ? 0 : store.aheadUs)
 }
 
 function strictOf(job: GrantedJob): { readonly name: string; readonly gapUs: number }[] {

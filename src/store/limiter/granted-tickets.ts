@@ -1,0 +1,153 @@
+import type { Clock } from '../../base/clock.ts'
+import { persist } from '../../base/persist.ts'
+import { type BucketName, Hold } from '../../jobs/hold.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
+import type { Granted, UnitRequest } from '../../limiter/contract/limiter.ts'
+import type { Claim, Run, Store } from '../contract/store.ts'
+
+/** The parts of granted tickets. */
+export interface GrantedTicketsOptions {
+  readonly store: Store
+  readonly clock: Clock
+  readonly leaseUs: number
+  /** How far ahead they are granted, in µs. */
+  readonly aheadUs: number
+  /** The request of a ticket; undefined: its caller has left. */
+  readonly requestOf: (id: string) => UnitRequest | undefined
+  /** The caller of a ticket may start. */
+  readonly begin: (job: GrantedJob, granted: Granted) => void
+  /** Tickets wait again. @param failed a write failed: rows of this process may be active without a start */
+  readonly returned: (failed: boolean) => void
+  /** The claim on its way; null: there is none. */
+  readonly claiming: () => Promise<void> | null
+}
+
+/**
+ * The tickets that claims have granted. Each is held until its instant. Its row goes with its start, and what it holds
+ * of permits becomes a permit.
+ */
+export class GrantedTickets {
+  readonly #options: GrantedTicketsOptions
+  readonly #hold: Hold
+  #worker = 0
+  /** The answer to the last claim, on the store's clock. */
+  #claimedUs = 0
+  /** Those without a start so far, by their ids. */
+  readonly #pending = new Map<string, GrantedJob>()
+  /** Those that have started without a permit, and whose rows go. */
+  #started: GrantedJob[] = []
+  #removing: Promise<void> | null = null
+
+  constructor(options: GrantedTicketsOptions) {
+    this.#options = options
+    const { aheadUs, clock, store, claiming } = options
+    this.#hold = new Hold({
+      clock,
+      store,
+      aheadUs,
+      budgets: null,
+      starter: {
+        begin: (job) => void this.#begin([job]).catch(() => options.returned(true)),
+        giveBack: (jobs) => this.#giveBack(jobs),
+        claiming,
+      },
+    })
+  }
+
+  /** Those without a start so far. */
+  get count(): number {
+    return this.#pending.size
+  }
+
+  /** Halfway from the last claim to the start of a ticket, on the store's clock; null: it is not granted. */
+  halfwayUs(id: string): number | null {
+    const job = this.#pending.get(id)
+    return job ? (this.#claimedUs + Math.max(this.#claimedUs, job.startedUs)) / 2 : null
+  }
+
+  /** The rows of this worker that are active for a reason. */
+  runs(): readonly Run[] {
+    return [...this.#pending.values(), ...this.#started]
+  }
+
+  /** The part of a claim's request that concerns starts ahead. */
+  terms(): ReturnType<Hold['terms']> {
+    return this.#hold.terms()
+  }
+
+  /** Runs a change of limits, before which the held starts that use them go back. */
+  changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
+    return this.#hold.changing(uses, change)
+  }
+
+  /** Begins the tickets of a claim that are due, and holds the others. */
+  async add(worker: number, claim: Claim): Promise<void> {
+    this.#worker = worker
+    this.#claimedUs = this.#options.store.nowUs()
+    for (const job of claim.jobs) this.#pending.set(job.id, job)
+    void this.#giveBack(this.#hold.recall(claim))
+    await this.#begin(this.#hold.add(claim.jobs, claim.nowUs))
+    this.#removing = this.remove().catch(() => undefined)
+  }
+
+  /** Gives back those of these tickets that are held; absent: all. Then they wait again. */
+  async giveBack(ids?: readonly string[]): Promise<void> {
+    const meant = ids && new Set(ids)
+    await this.#giveBack(this.#hold.take(({ id }) => meant?.has(id) ?? true))
+  }
+
+  /** The rows of earlier starts are gone, or stay for now. */
+  async settled(): Promise<void> {
+    await this.#removing
+  }
+
+  /** Removes the rows of tickets that have started without a permit. */
+  async remove(): Promise<void> {
+    if (this.#started.length === 0) return
+    const started = this.#started.splice(0)
+    try {
+      const seqs = started.map(({ seq }) => seq)
+      await this.#options.store.budgets.remove(this.#worker, seqs)
+    } catch (error) {
+      this.#started.unshift(...started)
+      throw error
+    }
+  }
+
+  async #begin(jobs: readonly GrantedJob[]): Promise<void> {
+    const { store, leaseUs, requestOf, begin } = this.#options
+    const holding = jobs.filter(({ holds }) => holds)
+    const tickets = holding.map(({ id, seq }) => {
+      const request = requestOf(id)
+      return { seq, permit: request?.permit ?? id, leaseUs: request?.leaseUs ?? leaseUs }
+    })
+    try {
+      const begun = tickets.length > 0 ? await store.budgets.begin(this.#worker, tickets) : null
+      for (const job of jobs) {
+        const places = job.holds ? begun?.get(job.seq) : []
+        if (!places) continue
+        if (!job.holds) this.#started.push(job)
+        const of = places.flatMap((place) => job.uses[place] ?? []).map(({ limit, key }) => ({ limit, key }))
+        const id = tickets.find(({ seq }) => seq === job.seq)?.permit ?? job.id
+        begin(job, { kind: 'granted', atUs: job.startedUs, permit: of.length === 0 ? null : { id, of } })
+      }
+    } finally {
+      for (const { id } of jobs) this.#pending.delete(id)
+    }
+  }
+
+  /** The last first: so each returns all of its units. */
+  async #giveBack(jobs: readonly GrantedJob[]): Promise<void> {
+    if (jobs.length === 0) return
+    const { store, clock, leaseUs, returned } = this.#options
+    const lastFirst = jobs.toSorted((a, b) => b.startedUs - a.startedUs || b.seq - a.seq)
+    let failed = false
+    try {
+      await persist(clock, leaseUs / 1000, () => store.release(this.#worker, lastFirst))
+    } catch {
+      failed = true
+    }
+    for (const { id } of jobs) this.#pending.delete(id)
+    returned(failed)
+  }
+}

@@ -1,0 +1,127 @@
+// Calls of plain code that are granted ahead, each for its own instant, on a clock that the test moves.
+import { describe, expect, it } from 'vitest'
+import { internalsOf } from '../../src/engine/internals.ts'
+import { type Duration, limit, type Sluice } from '../../src/exports/index.ts'
+import { FlowsHarness, STORES } from '../flows/flows-harness.ts'
+
+const strict = limit('strict', { rate: 1000, per: '1s', burst: 1 })
+
+describe.each(STORES)('calls of a strict limit granted ahead on $name', (kind) => {
+  async function stage(ahead: Duration = '20ms') {
+    const harness = new FlowsHarness(kind)
+    const { clock } = harness
+    const engine = await harness.start({ tasks: [], ahead })
+    const { store } = await internalsOf(engine).open()
+    const counts = { claims: 0, calls: 0 }
+    const claim = store.claim.bind(store)
+    store.claim = (request) => (counts.claims++, claim(request))
+    const acquire = store.budgets.acquire.bind(store.budgets)
+    store.budgets.acquire = (...given) => (counts.calls++, acquire(...given))
+    await engine.limits.acquire([strict])
+    const begunUs = clock.monotonicUs()
+    return { harness, clock, engine, counts, ms: () => (clock.monotonicUs() - begunUs) / 1000 }
+  }
+
+  /** Callers that start one after the other, and the instants of their starts in ms. */
+  function callers(count: number, { engine, ms }: { readonly engine: Sluice; readonly ms: () => number }) {
+    const starts: number[] = []
+    const end = { reached: false }
+    const work = async (): Promise<void> => {
+      while (!end.reached) {
+        await engine.limits.acquire([strict])
+        starts.push(ms())
+      }
+    }
+    const working = Array.from({ length: count }, () => work().catch(() => undefined))
+    return { starts, end, working }
+  }
+
+  it('start at their own instants, many for each claim, and leave none of the budget', async () => {
+    const on = await stage()
+    const { starts, end, working } = callers(100, on)
+    await on.clock.advance(300)
+    const { claims, calls } = on.counts
+    expect(starts).toEqual(Array.from({ length: 300 }, (_, i) => i + 1))
+    // Ten instants or more of each claim, and no call asks for what those before it wait for.
+    expect(claims).toBeLessThan(60)
+    expect(calls).toBeLessThan(10)
+    end.reached = true
+    await on.clock.advance(200)
+    await Promise.all(working)
+  })
+
+  it('start one by one where nothing is granted ahead', async () => {
+    const on = await stage('0ms')
+    const { starts, end, working } = callers(20, on)
+    await on.clock.advance(40)
+    expect(starts).toEqual(Array.from({ length: 40 }, (_, i) => i + 1))
+    end.reached = true
+    await on.clock.advance(100)
+    await Promise.all(working)
+  })
+
+  it.each(['a pause', 'a penalty', 'an override'] as const)(
+    'go back at %s, and start behind it in their order',
+    async (change) => {
+      const { clock, engine, ms } = await stage()
+      const { limits } = engine
+      const order: number[] = []
+      const starts: number[] = []
+      const call = async (i: number): Promise<void> => {
+        await limits.acquire([strict])
+        order.push(i)
+        starts.push(ms())
+      }
+      const calls = Array.from({ length: 10 }, (_, i) => call(i))
+      await clock.advance(3)
+      if (change === 'a pause') await limits.pause(strict)
+      if (change === 'a penalty') await limits.penalize(strict, undefined, '100ms')
+      if (change === 'an override') await limits.override(strict, undefined, { rate: 10 })
+      await clock.advance(99)
+      expect(order.length).toBeLessThanOrEqual(change === 'an override' ? 4 : 3)
+      if (change === 'a pause') await limits.resume(strict)
+      if (change === 'an override') await limits.clearOverride(strict)
+      await clock.advance(120)
+      await Promise.all(calls)
+      expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+      for (const [i, at] of starts.entries()) expect(at - (starts[i - 1] ?? 0)).toBeGreaterThanOrEqual(1)
+    },
+  )
+
+  it('return the units of a caller that leaves before its instant', async () => {
+    const { clock, engine, ms } = await stage()
+    const leaving = new AbortController()
+    const starts: number[] = []
+    const stays = engine.limits.acquire([strict]).then(() => starts.push(ms()))
+    const leaves = engine.limits.acquire([strict], { signal: leaving.signal }).catch(() => 'left')
+    await clock.advance(0.5)
+    leaving.abort()
+    expect(await leaves).toBe('left')
+    const next = engine.limits.acquire([strict]).then(() => starts.push(ms()))
+    await clock.advance(2)
+    await Promise.all([stays, next])
+    expect(starts).toEqual([1, 2])
+  })
+
+  it('return their units at the end of their engine', async () => {
+    const { harness, clock, engine, ms } = await stage('1s')
+    const calls = Array.from({ length: 500 }, () =>
+      engine.limits.acquire([strict]).then(
+        () => 'started',
+        () => 'refused',
+      ),
+    )
+    await clock.advance(100)
+    await harness.stop(engine)
+    const ends = await Promise.all(calls)
+    const started = ends.filter((end) => end === 'started').length
+    expect(started).toBeLessThan(500)
+    const [stoppedMs, second] = [ms(), await harness.start({ tasks: [] })]
+    const next = second.limits.acquire([strict])
+    await clock.advance(1)
+    await next
+    // One instant may have been taken when it stopped.
+    expect(ms()).toBeLessThanOrEqual(stoppedMs + 1)
+    expect(started).toBeGreaterThanOrEqual(100)
+  })
+})
