@@ -1,6 +1,8 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
+import type { FlowMemory } from '../../jobs/flow-memory.ts'
+import type { Store } from '../../store/contract/store.ts'
 import type { Context } from '../define/task.ts'
 import { snoozeFor } from '../define/snooze.ts'
 import type { Events } from '../events/events.ts'
@@ -13,6 +15,7 @@ import { about } from './report.ts'
 export interface HandlerParts {
   readonly clock: Clock
   readonly events: Events
+  readonly store: Store
   readonly feedback: Feedback
   /** The logger that the engine's user passed. */
   readonly handlerLogger: Logger
@@ -55,6 +58,11 @@ export class HandlerContext implements Context<unknown> {
     this.snooze = (duration) => snoozeFor(duration, clock)
   }
 
+  /** The memory of the flow of a context's job. */
+  static memoryOf(context: object): Promise<FlowMemory | null> {
+    return #granted in context ? context.#shared.store.enterFlow(context.#granted.seq) : Promise.resolve(null)
+  }
+
   get signal(): AbortSignal {
     return this.#signal()
   }
@@ -64,6 +72,11 @@ export class HandlerContext implements Context<unknown> {
     const { handlerLogger, notes } = this.#shared
     return (this.#logger ??= notes.logger(runLogger(handlerLogger, loggedRun(this.#granted)), this.#granted))
   }
+}
+
+/** The memory of the flow of a handler's job; null: it has none, or the flow is gone. */
+export function memoryOf(context: object): Promise<FlowMemory | null> {
+  return HandlerContext.memoryOf(context)
 }
 
 function occurrenceOf({ occurrence }: GrantedJob): Context<unknown>['job']['occurrence'] {

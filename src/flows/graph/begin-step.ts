@@ -14,6 +14,7 @@ import { type Home, resolveUses } from '../shared/arrivals.ts'
 import { isStoreTrouble } from '../shared/store-trouble.ts'
 import { untilOf } from '../shared/until.ts'
 import { type InCode, isInCode, type StepForm, type TermsForm } from './form.ts'
+import { COPIED_AT_MOST, itemsTask } from './items-seen.ts'
 import type { Over, StepCode } from './model.ts'
 import { CODE } from './progress.ts'
 import { codeTask } from './code-task.ts'
@@ -60,9 +61,22 @@ async function begin(run: RunContext, name: string, step: StepForm): Promise<voi
   const items = itemsOf(name, step.each, code, seen)
   if (items.length === 0) return progress.finish(name, '[]')
   const seenByItem = items.map((item, index) => ({ ...seen, item, index }))
-  if (step.child === undefined) return spawn(run, name, seenByItem, step.at_once ?? null)
+  if (step.child === undefined)
+    return spawn(run, name, seenByItem, step.at_once ?? null, sharedOf(run, step, name, seen, items))
   progress.put({ name, state: 'open', startedUs: progress.nowUs })
   for (const [i, each] of seenByItem.entries()) await child(run, name, each, itemName(name, i))
+}
+
+/** The id under which items leave what they all see with their flow; undefined: each has a copy. */
+function sharedOf(
+  run: RunContext,
+  { task }: StepForm,
+  name: string,
+  seen: SeenValues,
+  { length }: readonly unknown[],
+): string | undefined {
+  const isShared = task === undefined && run.textOf(name, seen).length * length > COPIED_AT_MOST
+  return isShared ? run.entry.engine.newId() : undefined
 }
 
 /** The record of a child for one item. */
@@ -137,13 +151,19 @@ function itemsOf(name: string, each: string | InCode, code: StepCode | undefined
 }
 
 /** Adds the side jobs of a step: one, or one for each item. */
-async function spawn(run: RunContext, name: string, seen: readonly SeenValues[], most: number | null): Promise<void> {
+async function spawn(
+  run: RunContext,
+  name: string,
+  seen: readonly SeenValues[],
+  most: number | null,
+  shared?: string,
+): Promise<void> {
   const { progress } = run
   const step = progress.form.steps[name] as StepForm
   const isEach = step.each !== undefined
   const held = most === null ? null : atOnce(run.entry.flow, name, most)
   const jobs: NewJob[] = []
-  for (const each of seen) jobs.push(await jobOf(run, name, step, run.code(name), each, held))
+  for (const each of seen) jobs.push(await jobOf(run, name, { ...step, shared }, run.code(name), each, held))
   const [job] = jobs
   const code = run.code(name)?.run
   if (job && code && mayRunHere(run, step, job)) return runHere(run, name, step, code, await run.fresh(step.after), job)
@@ -156,8 +176,8 @@ async function spawn(run: RunContext, name: string, seen: readonly SeenValues[],
   }
 }
 
-/** The form of a step's job: its own, or that of its undoing. */
-export type JobForm = TermsForm & Pick<StepForm, 'task' | 'code' | 'input'>
+/** The form of a step's job: its own, or that of its undoing. `shared`: the id of `sharedOf`. */
+export type JobForm = TermsForm & Pick<StepForm, 'task' | 'code' | 'input'> & { readonly shared?: string | undefined }
 
 /** The job of a step, of one of its items, or of its undoing. */
 export async function jobOf(
@@ -176,12 +196,15 @@ export async function jobOf(
   const what = `the step ${name} of graph ${progress.form.name}`
   const called = form.task === undefined ? null : callOf(run, name, form, code, seen)
   if (called) return withUses(run, await called, uses, seen)
+  const { task = codeTask(progress.form.name, name), shared } = form
   const text =
-    form.task === undefined
-      ? run.textOf(name, seen)
-      : toJsonText(inputFor(run, name, form, code, seen), `the input of ${what}`)
+    form.task !== undefined
+      ? toJsonText(inputFor(run, name, form, code, seen), `the input of ${what}`)
+      : shared === undefined
+        ? run.textOf(name, seen)
+        : run.itemTextOf(name, { item: seen['item'], index: seen['index'] }, shared)
   const resolved = [...(await resolveUses(engine, uses.specs, seen, place, what)), ...uses.unknown]
-  return newJob(run, form.task ?? codeTask(progress.form.name, name), text, place, form, inLaneOrder(resolved))
+  return newJob(run, shared === undefined ? task : itemsTask(task), text, place, form, inLaneOrder(resolved))
 }
 
 function inputFor(

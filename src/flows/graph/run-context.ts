@@ -1,10 +1,9 @@
 import { toJsonText } from '../../base/json-value.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
-import { validate } from '../../jobs/schema.ts'
-import { SluiceError } from '../../base/errors.ts'
 import { valueOf } from '../shared/records.ts'
 import { homeOf } from '../shared/start.ts'
-import { misfit } from './misfit.ts'
+import { inputOf } from './input.ts'
+import { outcomesOf } from './items-seen.ts'
 import type { GraphModel, StepCode } from './model.ts'
 import type { Progress } from './progress.ts'
 import type { SeenValues } from './seen.ts'
@@ -35,15 +34,11 @@ export class RunContext {
     return this.model.steps.get(step)
   }
 
-  /** The values that a step sees that comes after these. Failures are data, and a skipped step has no value. */
+  /** The values that a step sees that comes after these. */
   async seen(after: readonly string[]): Promise<SeenValues> {
-    this.#input ??= inputOf(this.model, valueOf(this.progress.memory.input))
+    this.#input ??= this.#checked()
     const seen: Record<string, unknown> = { input: await this.#input }
-    for (const name of after) {
-      const { state, result, error } = this.progress.record(name) ?? {}
-      if (state === 'done') seen[name] = valueOf(result ?? 'null')
-      else if (state === 'failed') seen[name] = { failed: { code: error?.code, message: error?.message } }
-    }
+    for (const [name, outcome] of outcomesOf(after, (step) => this.progress.record(step))) seen[name] = outcome()
     return seen
   }
 
@@ -57,15 +52,23 @@ export class RunContext {
   textOf(step: string, seen: SeenValues): string {
     const { id, key, input } = this.progress.memory
     const value = { ...seen, input: valueOf(input), flow: { id, key, step } }
-    return toJsonText(value, `what the step ${step} sees`, SEEN_AT_MOST)
+    return toJsonText(value, seenBy(step), SEEN_AT_MOST)
+  }
+
+  /**
+   * The input of an item's job that leaves the rest with its flow, under an id of this begin of the step.
+   * @param own what no other item sees
+   */
+  itemTextOf(step: string, own: SeenValues, seen: string): string {
+    const { id, key } = this.progress.memory
+    return toJsonText({ ...own, flow: { id, key, step, seen } }, seenBy(step), SEEN_AT_MOST)
+  }
+
+  async #checked(): Promise<unknown> {
+    return inputOf(this.model, valueOf(this.progress.memory.input))
   }
 }
 
-/** The input of a flow, checked by the graph's schema. @throws {SluiceError} `input.invalid` */
-export async function inputOf(model: Pick<GraphModel, 'form' | 'schema' | 'shape'>, value: unknown): Promise<unknown> {
-  const what = `the input of graph ${model.form.name}`
-  if (model.schema) return validate(model.schema, value, what)
-  const why = model.shape && misfit(model.shape, value)
-  if (why) throw new SluiceError('input.invalid', `${what} is invalid: ${why}.`)
-  return value
+function seenBy(step: string): string {
+  return `what the step ${step} sees`
 }

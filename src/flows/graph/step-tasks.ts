@@ -1,16 +1,27 @@
 import type { Context, TaskDefinition } from '../../engine/define/task.ts'
+import { memoryOf } from '../../engine/run/handler-context.ts'
 import { type StepContext, stepKey } from '../shared/step-context.ts'
+import { isStoreTrouble, REST_MS } from '../shared/store-trouble.ts'
 import type { TermsForm } from './form.ts'
 import type { GraphModel, StepCode } from './model.ts'
 import { codeTask } from './code-task.ts'
-import { inputOf } from './run-context.ts'
+import { inputOf } from './input.ts'
+import { ItemsSeen, itemsTask } from './items-seen.ts'
+import type { SeenValues } from './seen.ts'
 import { retryOf } from './terms.ts'
 
 /** The input of a job of a step, as any worker gets it. */
 interface StepInput {
   readonly input?: unknown
   readonly index?: number
-  readonly flow: { readonly id: string; readonly key: string | null; readonly step: string; readonly wake?: true }
+  readonly flow: {
+    readonly id: string
+    readonly key: string | null
+    readonly step: string
+    readonly wake?: true
+    /** The rest of what it sees is with its flow; all items of this id see the same. */
+    readonly seen?: string
+  }
 }
 
 /**
@@ -18,14 +29,16 @@ interface StepInput {
  * others, uncharged. So steps of flows of an older graph wait for a worker that still has their code.
  */
 export function stepTasks(model: GraphModel): TaskDefinition[] {
-  const { form, steps, output, queue } = model
+  const { form, steps, output } = model
+  const shared = new ItemsSeen(model)
   const tasks = Object.entries(form.steps).flatMap(([name, step]) => {
     const code = steps.get(name)
     if (!code) return []
-    const undo = code.undo && step.undo ? [taskOf(model, `${name}/undo`, step.undo, code.undo, queue)] : []
-    return [taskOf(model, name, step, code, queue), ...undo]
+    const undo = code.undo && step.undo ? [taskOf(model, `${name}/undo`, step.undo, code.undo, shared)] : []
+    const task = taskOf(model, name, step, code, shared)
+    return [task, ...(step.each ? [{ ...task, name: itemsTask(task.name) }] : []), ...undo]
   })
-  return output ? [...tasks, taskOf(model, '', {}, { run: null, uses: [] }, queue)] : tasks
+  return output ? [...tasks, taskOf(model, '', {}, { run: null, uses: [] }, shared)] : tasks
 }
 
 function taskOf(
@@ -33,22 +46,31 @@ function taskOf(
   step: string,
   { retry, timeout, queue: own }: TermsForm,
   { run, uses }: Pick<StepCode, 'run' | 'uses'>,
-  queue: string,
+  shared: ItemsSeen,
 ): TaskDefinition {
   return {
     name: codeTask(model.form.name, step),
     schema: null,
     uses,
     fairness: { fairKey: null, share: undefined },
-    queue: own ?? queue,
+    queue: own ?? model.queue,
     timeoutMs: timeout ?? null,
     retry: retryOf(retry),
     run: async (given: never, ctx: Context<never>): Promise<unknown> => {
       const { flow, ...seen } = given as StepInput
       // The flow only waited for a worker that has this code.
       if (flow.wake || !run) return null
-      const input = await inputOf(model, seen.input ?? undefined)
-      return run({ ...seen, input } as never, contextOf(flow, seen.index, ctx))
+      const context = contextOf(flow, seen.index, ctx)
+      if (flow.seen === undefined)
+        return run({ ...seen, input: await inputOf(model, seen.input ?? undefined) } as never, context)
+      let rest: SeenValues
+      try {
+        rest = await shared.of(flow.seen, flow.step, () => memoryOf(ctx))
+      } catch (error) {
+        if (isStoreTrouble(error)) return ctx.snooze(REST_MS)
+        throw error
+      }
+      return run(Object.assign(rest, seen) as never, context)
     },
     onStarted: undefined,
     onCompleted: undefined,
