@@ -13,6 +13,7 @@ import {
   TYPES,
 } from './pg.ts'
 import { drop, inTime, Silence, SilentError } from './silence.ts'
+import { parameter } from './array-text.ts'
 import type { PgValue, Statements } from './statements.ts'
 import { inShortTransaction } from './postgres-transaction.ts'
 
@@ -271,7 +272,7 @@ export class PostgresDatabase {
     }
     const queryOf = (sql: string, values: PgValue[], names: PreparedNames | null): PgQuery => {
       const text = this.#text(sql)
-      const query = { text, values: values as unknown[], rowMode: 'array', types: TYPES } as const
+      const query = { text, values: values.map(parameter), rowMode: 'array', types: TYPES } as const
       return names ? { ...query, name: names.of(client, sql, text) } : query
     }
     let behind: PgQuery | null = null

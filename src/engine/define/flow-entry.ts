@@ -3,6 +3,7 @@ import type { Logger } from '../../base/logger.ts'
 import type { Random } from '../../base/random.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { WorkflowRun } from '../../jobs/flow.ts'
+import type { FlowMemory } from '../../jobs/flow-memory.ts'
 import type { GrantedJob, NewJob } from '../../jobs/job.ts'
 import type { FailedStep } from '../../jobs/job-error.ts'
 import type { RetryOptions, RetryPolicy } from '../../jobs/retry-policy.ts'
@@ -44,6 +45,12 @@ export interface FlowEngine {
   /** Stores the limits that were resolved for the first time, before the first job that needs them; undefined: none. */
   readonly storeLimits: () => Promise<void> | undefined
   readonly listed: ListedNames
+}
+
+/** What the context of a handler has for the code of flows alone. */
+export interface RemembersFlow {
+  /** The memory of the flow of the handler's job; null: it has none, or the flow is gone. */
+  flowMemory(): Promise<FlowMemory | null>
 }
 
 /** The end of one run of a step's code. */

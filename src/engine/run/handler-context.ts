@@ -3,6 +3,7 @@ import type { Logger } from '../../base/logger.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { FlowMemory } from '../../jobs/flow-memory.ts'
 import type { Store } from '../../store/contract/store.ts'
+import type { RemembersFlow } from '../define/flow-entry.ts'
 import type { Context } from '../define/task.ts'
 import { snoozeFor } from '../define/snooze.ts'
 import type { Events } from '../events/events.ts'
@@ -26,7 +27,7 @@ export interface HandlerParts {
  * The context of one call. Its accessors are those of the class: an object with accessors of its own has a hidden class
  * of its own, which keeps the job in memory until the next full collection of garbage.
  */
-export class HandlerContext implements Context<unknown> {
+export class HandlerContext implements Context<unknown>, RemembersFlow {
   readonly job: Context<unknown>['job']
   readonly attempt: number
   readonly charge: Context<unknown>['charge']
@@ -58,9 +59,8 @@ export class HandlerContext implements Context<unknown> {
     this.snooze = (duration) => snoozeFor(duration, clock)
   }
 
-  /** The memory of the flow of a context's job. */
-  static memoryOf(context: object): Promise<FlowMemory | null> {
-    return #granted in context ? context.#shared.store.enterFlow(context.#granted.seq) : Promise.resolve(null)
+  flowMemory(): Promise<FlowMemory | null> {
+    return this.#shared.store.enterFlow(this.#granted.seq)
   }
 
   get signal(): AbortSignal {
@@ -72,11 +72,6 @@ export class HandlerContext implements Context<unknown> {
     const { handlerLogger, notes } = this.#shared
     return (this.#logger ??= notes.logger(runLogger(handlerLogger, loggedRun(this.#granted)), this.#granted))
   }
-}
-
-/** The memory of the flow of a handler's job; null: it has none, or the flow is gone. */
-export function memoryOf(context: object): Promise<FlowMemory | null> {
-  return HandlerContext.memoryOf(context)
 }
 
 function occurrenceOf({ occurrence }: GrantedJob): Context<unknown>['job']['occurrence'] {

@@ -1,5 +1,5 @@
 import type { Context, TaskDefinition } from '../../engine/define/task.ts'
-import { memoryOf } from '../../engine/run/handler-context.ts'
+import type { RemembersFlow } from '../../engine/define/flow-entry.ts'
 import { type StepContext, stepKey } from '../shared/step-context.ts'
 import { isStoreTrouble, REST_MS } from '../shared/store-trouble.ts'
 import type { TermsForm } from './form.ts'
@@ -56,7 +56,7 @@ function taskOf(
     queue: own ?? model.queue,
     timeoutMs: timeout ?? null,
     retry: retryOf(retry),
-    run: async (given: never, ctx: Context<never>): Promise<unknown> => {
+    run: async (given: never, ctx: Context<never> & Partial<RemembersFlow>): Promise<unknown> => {
       const { flow, ...seen } = given as StepInput
       // The flow only waited for a worker that has this code.
       if (flow.wake || !run) return null
@@ -65,7 +65,7 @@ function taskOf(
         return run({ ...seen, input: await inputOf(model, seen.input ?? undefined) } as never, context)
       let rest: SeenValues
       try {
-        rest = await shared.of(flow.seen, flow.step, () => memoryOf(ctx))
+        rest = await shared.of(flow.seen, flow.step, async () => ctx.flowMemory?.() ?? null)
       } catch (error) {
         if (isStoreTrouble(error)) return ctx.snooze(REST_MS)
         throw error
