@@ -14,6 +14,7 @@ import {
   type TaskOptions,
   task,
 } from '../../src/exports/index.ts'
+import { silentLogger } from '../../src/base/logger.ts'
 import { createManualClock, drain } from '../../src/exports/testing.ts'
 import { createEngineHarness } from './engine-harness.ts'
 
@@ -166,6 +167,15 @@ describe('a store', () => {
 })
 
 describe('an engine', () => {
+  test('warns of a heartbeat by which its own lease ends, and of no other', () => {
+    const warnings: unknown[] = []
+    const logger = { ...silentLogger, warn: (...line: unknown[]) => void warnings.push(line) }
+    for (const heartbeat of ['100ms', '1s', '1h']) engine({ lease: '1s', heartbeat, logger })
+    engine({ lease: '1s', logger })
+    const words: unknown = expect.stringContaining('heartbeat is not below lease')
+    expect(warnings).toEqual([1000, 3_600_000].map((heartbeatMs) => [{ heartbeatMs, leaseMs: 1000 }, words]))
+  })
+
   test('that runs is not started again, nor one that was stopped', async () => {
     const { create, stop } = createEngineHarness()
     const sluice = create({ tasks: [work] })

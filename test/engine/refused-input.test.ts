@@ -91,6 +91,8 @@ describe('an engine is refused when it has', () => {
     ['an event window that is too short', { store, tasks: [], eventWindow: '10ms' }, 'option.invalid'],
     ['events that are no switch', { store, tasks: [], events: 'off' as unknown as boolean }, 'option.invalid'],
     ['a lease that is too short', { store, tasks: [], lease: '10ms' }, 'option.invalid'],
+    ['a heartbeat without an interval', { store, tasks: [], heartbeat: 0 }, 'option.invalid'],
+    ['a heartbeat that rounds to none', { store, tasks: [], heartbeat: 0.0001 }, 'option.invalid'],
     ['an unknown durability', { store, tasks: [], durability: 'none' }, 'option.invalid'],
   ])('%s', (_, options, code) => {
     expect(codeOf(() => new Sluice(untyped<SluiceOptions>(options)))).toBe(code)

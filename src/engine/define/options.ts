@@ -48,7 +48,10 @@ export interface SluiceOptions {
    * The lease of a job: other workers get its jobs this long after a worker fell silent. Default 30 s; at least 100 ms.
    */
   lease?: Duration
-  /** The interval at which leases are extended; default: a third of the lease. */
+  /**
+   * The interval at which leases are extended, at least 1 ms; default: a third of the lease. One that is not below the
+   * lease is warned of: jobs that run longer than the lease are lost.
+   */
   heartbeat?: Duration
   /**
    * The lines of `ctx.logger` that are kept with the job, from a level on: `debug`, `info`, `warn` or `error`. The last
@@ -136,10 +139,9 @@ const KNOWN = [
   'random',
 ] as const
 const OF_STORE = ['durability', 'retention', 'ageing'] as const
-const SHORTEST_LEASE_US = 100_000
-const SHORTEST_AGEING_US = 1000
+const SHORTEST_LEASE_MS = 100
 const LONGEST_AHEAD_US = 1_000_000
-const SHORTEST_EVENT_WINDOW_US = 1_000_000
+const SHORTEST_EVENT_WINDOW_MS = 1000
 
 /** Checks the options of an engine. @throws {SluiceError} `option.invalid`, `queue.invalid`, `duration.invalid` */
 export function settingsOf(options: SluiceOptions): EngineSettings {
@@ -164,12 +166,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       `durability is invalid: ${show(durability)}. Expected 'power' or 'process'.`,
     )
   const { lease = '30s', maxPenalty = '1h' } = options
-  const leaseUs = durationUs(lease, 'lease')
-  if (leaseUs < SHORTEST_LEASE_US)
-    throw new SluiceError(
-      'option.invalid',
-      `lease is invalid: ${leaseUs / 1000} ms. Expected at least ${SHORTEST_LEASE_US / 1000} ms.`,
-    )
+  const leaseUs = atLeastUs(lease, 'lease', SHORTEST_LEASE_MS)
   const { clock = systemClock, logger = consoleLogger, random = systemRandom } = options
   checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], 'clock of new Sluice')
   checkMethods(logger, ['debug', 'info', 'warn', 'error'], 'logger of new Sluice')
@@ -184,7 +181,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     random,
     durability,
     leaseUs,
-    heartbeatMs: options.heartbeat === undefined ? leaseUs / 3000 : durationUs(options.heartbeat, 'heartbeat') / 1000,
+    heartbeatMs: heartbeatMs(options.heartbeat, leaseUs / 1000, safeLogger),
     maxPenaltyUs: durationUs(maxPenalty, 'maxPenalty'),
     ...(options.ahead !== undefined && { aheadUs: aheadUs(options.ahead) }),
     ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
@@ -228,12 +225,24 @@ function keptLevel(keepLogs: unknown = true): LogLevel | null {
 
 function ageingUs(ageing: Duration | null): number | null {
   if (ageing === null) return null
-  const us = durationUs(ageing, 'ageing')
-  if (us >= SHORTEST_AGEING_US) return us
-  throw new SluiceError(
-    'option.invalid',
-    `ageing is invalid: ${us / 1000} ms. Expected at least 1 ms, or null for none.`,
-  )
+  return atLeastUs(ageing, 'ageing', 1, ', or null for none')
+}
+
+function heartbeatMs(heartbeat: Duration | undefined, leaseMs: number, logger: Logger): number {
+  if (heartbeat === undefined) return leaseMs / 3
+  const ms = atLeastUs(heartbeat, 'heartbeat', 1) / 1000
+  if (ms >= leaseMs)
+    logger.warn(
+      { heartbeatMs: ms, leaseMs },
+      'heartbeat is not below lease: jobs that run longer than the lease are lost. Set heartbeat to a third of lease',
+    )
+  return ms
+}
+
+function atLeastUs(value: Duration, what: string, leastMs: number, or = ''): number {
+  const us = durationUs(value, what)
+  if (us >= leastMs * 1000) return us
+  throw new SluiceError('option.invalid', `${what} is invalid: ${us / 1000} ms. Expected at least ${leastMs} ms${or}.`)
 }
 
 function aheadUs(ahead: Duration): number {
@@ -248,11 +257,5 @@ function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
 } {
   if (typeof events !== 'boolean')
     throw new SluiceError('option.invalid', `events is invalid: ${show(events)}. Expected true or false.`)
-  const eventWindowUs = durationUs(eventWindow, 'eventWindow')
-  if (eventWindowUs < SHORTEST_EVENT_WINDOW_US)
-    throw new SluiceError(
-      'option.invalid',
-      `eventWindow is invalid: ${eventWindowUs / 1000} ms. Expected at least 1 s.`,
-    )
-  return { events, eventWindowUs }
+  return { events, eventWindowUs: atLeastUs(eventWindow, 'eventWindow', SHORTEST_EVENT_WINDOW_MS) }
 }
