@@ -50,6 +50,70 @@ describe('a member that is not known below the top level', () => {
   })
 })
 
+describe('an option of a job beside its options', () => {
+  const job = { type: 'work', args: [1] }
+
+  test.each<[string, unknown]>([
+    ['queue', 'mail'],
+    ['priority', 9],
+    ['scheduled_at', '2099-01-01T00:00:00Z'],
+    ['delay', 'PT1H'],
+    ['expires_at', 'PT1H'],
+    ['retry', { max_attempts: 1 }],
+    ['unique', { keys: ['args'] }],
+    ['tags', ['a']],
+    ['timeout', 30],
+    ['timeout_ms', 30_000],
+    ['pending', true],
+  ])('is refused where it would be dropped, and nothing is stored: %s', async (name, value) => {
+    const d = await HttpHarness.open()
+    const expected = `options.${name === 'timeout' ? 'timeout_ms' : name}`
+    const sent = { ...job, [name]: value }
+    for (const [to, body] of [
+      ['/ojs/v1/jobs', sent],
+      ['/ojs/v1/jobs', { ...sent, options: { tags: ['b'] } }],
+      ['/ojs/v1/jobs/batch', { jobs: [job, sent] }],
+      ['/ojs/v1/workflows', { type: 'chain', steps: [sent] }],
+      ['/ojs/v1/workflows', { type: 'batch', jobs: [job], callbacks: { on_success: sent } }],
+      ['/ojs/v1/workflows', { steps: [{ ...sent, id: 'a' }] }],
+      ['/ojs/v1/cron', { name: 'c', cron: '@daily', job_template: sent }],
+      ['/ojs/v1/cron', { name: 'c', cron: '@daily', job_template: job, [name]: value }],
+      ['/ojs/v1/cron', { name: 'c', cron: '@daily', ...sent }],
+    ] as const) {
+      const { status, body: answer } = await d.post(to, body)
+      expect([to, status, answer['error']?.code]).toEqual([to, 400, 'invalid_request'])
+      expect(answer['error'].message).toContain(`Expected ${expected}.`)
+    }
+    expect(await total(d)).toBe(0)
+    expect((await d.get('/ojs/v1/cron')).body['pagination'].total).toBe(0)
+  })
+
+  test('is taken where the options, or the defaults, say the same, and null says nothing', async () => {
+    const d = await HttpHarness.open()
+    const options = { queue: 'mail', priority: 9, timeout_ms: 30_000, retry: { max_attempts: 1 }, tags: ['a'] }
+    const { timeout_ms: timeout, ...beside } = options
+    for (const body of [
+      { ...job, ...beside, timeout, options },
+      { ...job, queue: 'default', priority: 0, scheduled_at: null },
+    ])
+      expect((await d.post('/ojs/v1/jobs', body)).status).toBe(201)
+    const cron = { name: 'c', cron: '@daily', job_template: { ...job, options: { queue: 'mail' } } }
+    const { body } = await d.post('/ojs/v1/cron', cron)
+    expect((await d.post('/ojs/v1/cron', body['cron'])).status).toBe(201)
+  })
+
+  test('as a rate limit holds from the top of a job, but not of a schedule', async () => {
+    const d = await HttpHarness.open()
+    const limit = { rate_limit: { key: 'k', concurrency: 1 } }
+    const statuses = [
+      await d.post('/ojs/v1/jobs', { ...job, ...limit }),
+      await d.post('/ojs/v1/jobs', { ...job, ...limit, options: { rate_limit: { key: 'k', concurrency: 2 } } }),
+      await d.post('/ojs/v1/cron', { name: 'c', cron: '@daily', ...job, ...limit }),
+    ].map(({ status }) => status)
+    expect(statuses).toEqual([201, 400, 400])
+  })
+})
+
 describe('unique.key', () => {
   const push = async (d: HttpHarness, unique: Json, more: Json = {}, queue = 'q'): Promise<[number, string]> => {
     const { status, body } = await d.post('/ojs/v1/jobs', {

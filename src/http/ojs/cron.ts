@@ -11,7 +11,7 @@ import { requireQueues } from './jobs.ts'
 import type { OjsExtra } from './new-job.ts'
 import { pageOf } from './pages.ts'
 import { readyJobs } from './ready-jobs.ts'
-import { JobType, NewJobJson, Options, PageQuery } from './schemas.ts'
+import { JobType, NewJobJson, Options, PageQuery, requireInOptions } from './schemas.ts'
 
 const Name = z
   .string()
@@ -22,19 +22,21 @@ const Name = z
     'Invalid input: expected letters, digits, dots, colons, hyphens and underscores',
   )
 const Overlap = z.enum(['skip', 'allow', 'cancel_previous', 'enqueue'])
-const Body = z.looseObject({
-  name: Name,
-  expression: z.string().max(255).optional(),
-  cron: z.string().max(255).optional(),
-  timezone: z.string().max(64).optional(),
-  overlap_policy: Overlap.default('skip'),
-  enabled: z.boolean().nullish(),
-  job_template: NewJobJson.optional(),
-  type: JobType.optional(),
-  args: z.array(z.unknown()).optional(),
-  meta: z.record(z.string(), z.unknown()).nullish(),
-  options: Options.nullish(),
-})
+const Body = z
+  .looseObject({
+    name: Name,
+    expression: z.string().max(255).optional(),
+    cron: z.string().max(255).optional(),
+    timezone: z.string().max(64).optional(),
+    overlap_policy: Overlap.default('skip'),
+    enabled: z.boolean().nullish(),
+    job_template: NewJobJson.optional(),
+    type: JobType.optional(),
+    args: z.array(z.unknown()).optional(),
+    meta: z.record(z.string(), z.unknown()).nullish(),
+    options: Options.nullish(),
+  })
+  .check((ctx) => requireInOptions(ctx, (ctx.value.job_template ?? ctx.value).options))
 
 /** A page has two lists of the same schedules, and each shows its arguments twice. */
 const SHOWN_TIMES = 4

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
 import { type Duration, durationUs } from '../../base/duration.ts'
@@ -21,15 +22,18 @@ function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.co
     for (const name of Object.keys(ctx.value)) {
       if (known.has(name) || name === 'metadata' || name.startsWith('x_')) continue
       const hint = didYouMean(name, [...known])
-      ctx.issues.push({
-        code: 'unrecognized_keys',
-        keys: [name],
-        input: ctx.value,
-        path: [name],
-        message: `is unknown${hint}Expected ${[...known].join(', ')}, or an extension that begins with x_.`,
-      })
+      const message = `is unknown${hint}Expected ${[...known].join(', ')}, or an extension that begins with x_.`
+      ctx.issues.push(unread(name, ctx.value, message))
     }
   })
+}
+
+function unread(
+  name: string,
+  input: Record<string, unknown>,
+  message: string,
+): z.core.$ZodRawIssue<z.core.$ZodIssueUnrecognizedKeys> {
+  return { code: 'unrecognized_keys', keys: [name], input, path: [name], message }
 }
 
 /** A job's id: a UUIDv7 in lower case. */
@@ -214,8 +218,7 @@ export const RateLimitChange: z.ZodType<
   RateLimitJson & { expires_at?: string | null | undefined; partition?: string | undefined }
 > = members({ ...RATE_LIMIT, expires_at: Instant.nullish(), partition: z.string().max(1024).optional() })
 
-/** The options of a job. */
-export const Options: z.ZodType<OptionsJson> = members({
+const OPTIONS = {
   queue: QueueName.optional(),
   priority: Priority.optional(),
   timeout_ms: Millis.optional(),
@@ -230,7 +233,10 @@ export const Options: z.ZodType<OptionsJson> = members({
   pending: z.boolean().optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
   rate_limit: RateLimit.nullish(),
-})
+}
+
+/** The options of a job. */
+export const Options: z.ZodType<OptionsJson> = members(OPTIONS)
 
 /** The options of a job in a request. */
 export interface OptionsJson {
@@ -263,16 +269,37 @@ export interface JobJson {
   [extension: string]: unknown
 }
 
+/**
+ * Refuses an option of a job that stands beside `options`, where it would be dropped, unless the job has that value
+ * anyway. `metadata` beside them is the sender's own.
+ *
+ * @param read the options that the job will have
+ */
+export function requireInOptions(
+  ctx: z.core.ParsePayload<Record<string, unknown>>,
+  read: OptionsJson | null | undefined,
+): void {
+  const has: OptionsJson = { queue: 'default', priority: 0, ...read }
+  for (const [name, value] of Object.entries(ctx.value)) {
+    const option = name === 'timeout' ? 'timeout_ms' : name
+    if (name === 'metadata' || !Object.hasOwn(OPTIONS, option)) continue
+    if (value === null || value === undefined || isDeepStrictEqual(value, has[option])) continue
+    ctx.issues.push(unread(name, ctx.value, `is read among the options alone. Expected options.${option}.`))
+  }
+}
+
 /** A job to enqueue. */
-export const NewJobJson: z.ZodType<JobJson> = z.looseObject({
-  type: JobType,
-  args: z.array(z.unknown()),
-  id: JobId.optional(),
-  meta: z.record(z.string(), z.unknown()).nullish(),
-  schema: z.string().max(2048).nullish(),
-  options: Options.nullish(),
-  rate_limit: RateLimit.nullish(),
-})
+export const NewJobJson: z.ZodType<JobJson> = z
+  .looseObject({
+    type: JobType,
+    args: z.array(z.unknown()),
+    id: JobId.optional(),
+    meta: z.record(z.string(), z.unknown()).nullish(),
+    schema: z.string().max(2048).nullish(),
+    options: Options.nullish(),
+    rate_limit: RateLimit.nullish(),
+  })
+  .check((ctx) => requireInOptions(ctx, { rate_limit: ctx.value.rate_limit, ...ctx.value.options }))
 
 /** Parameters of a path that names a job. */
 export const JobParams: z.ZodType<{ id: string }> = z.object({ id: z.string().max(64) })
