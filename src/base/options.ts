@@ -1,5 +1,6 @@
 import { type ErrorCode, SluiceError } from './errors.ts'
 import { didYouMean } from './nearest.ts'
+import { isTaskName } from './text.ts'
 
 /** The error code and the hints of an option check. */
 export interface OptionTerms {
@@ -54,6 +55,15 @@ const OBJECTS: ReadonlySet<string> = new Set(['[object Object]', '[object Module
 export function checkText(value: unknown, what: string): string {
   if (typeof value === 'string') return value
   throw new SluiceError('option.invalid', `${what} is invalid: ${show(value)}. Expected a text.`)
+}
+
+/** Checks the name of a task, a workflow, a machine or a graph. @throws {SluiceError} `task.name.invalid` */
+export function checkTaskName(name: unknown, what: string): void {
+  if (isTaskName(name)) return
+  throw new SluiceError(
+    'task.name.invalid',
+    `${what} is invalid: ${quote(name)}. Expected lower case words with dots between them, such as tenant.sync.`,
+  )
 }
 
 /** Checks that a value has these methods, as a clock or a logger must. @throws {SluiceError} `option.invalid` */

@@ -1,4 +1,4 @@
-import { requireExactNumbers } from './exact-numbers.ts'
+import { inexactNumber } from '../base/exact-numbers.ts'
 import { arrivedBody } from './incoming.ts'
 import { invalid, Refusal } from './refusal.ts'
 
@@ -40,8 +40,13 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
   } catch {
     throw new Refusal(400, 'invalid_payload', 'The body is not valid JSON.')
   }
-  requireExactNumbers(text)
-  return body
+  const inexact = inexactNumber(text)
+  if (inexact === null) return body
+  const { path, message } = inexact
+  throw new Refusal(422, 'invalid_request', `${path === '' ? '' : `${path}: `}${message}`, {
+    type: 'validation_error',
+    details: { issues: [inexact] },
+  })
 }
 
 async function readText(request: Request, length: number, maxBytes: number): Promise<string> {

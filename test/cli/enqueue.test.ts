@@ -37,6 +37,9 @@ describe.each(kinds)('on $name', ({ create }) => {
 
 test.each([
   [['work', '{', '--no-limits'], 2, 'not JSON'],
+  [['work', '{"id":9007199254740993}', '--no-limits'], 2, '9007199254740993 cannot be stored exactly'],
+  [['Work Item', '--no-limits'], 2, 'task name is invalid'],
+  [['work..item', '--no-limits'], 2, 'task name is invalid'],
   [['work'], 2, 'Name each with --limit'],
   [['work', '--limit', 'crm', '--no-limits'], 2, ''],
   [['work', '--limit', 'nope'], 1, 'No limit'],

@@ -170,6 +170,7 @@ describe('sluice flows', () => {
     [['retry', 'x', '--from', 'x'.repeat(256)], 2, 'option.invalid'],
     [['cancel', 'x'], 1, 'flow.not_found'],
     [['signal', 'x', 'go', '{by'], 2, 'cli.usage'],
+    [['signal', 'x', 'go', '[1e400]'], 2, '1e400 cannot be stored exactly'],
     [['list', '--state', 'done'], 2, 'cli.usage'],
     [['list', '--limit', 'x'], 2, 'cli.usage'],
     [['list', '--cursor', 'x'], 2, 'option.invalid'],

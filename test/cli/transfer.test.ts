@@ -29,7 +29,7 @@ async function filled(url: string): Promise<string[]> {
     { tenant: 'late' },
     { runAt: new Date('2100-01-01T00:00:00Z'), expiresAt: new Date('2100-02-01T00:00:00Z'), priority: 7 },
   )
-  const once = await sync.enqueue({ tenant: 'one' }, { unique: 'only', meta: { a: 1 }, tags: ['t'] })
+  const once = await sync.enqueue({ tenant: 'one' }, { unique: 'only', meta: { a: 2 ** 60 }, tags: ['t'] })
   await engine.schedule(sync, { tenant: 'acme' }, { cron: '0 9 * * *', timezone: 'Europe/Paris', name: 'daily' })
   await engine.stop()
   return [...jobs, later, once].map(({ id }) => id)
@@ -104,6 +104,10 @@ describe('a bad file', () => {
     const file = join(folder(), 'bad.ndjson')
     const cases: [unknown, string][] = [
       ['{', 'not JSON'],
+      [
+        JSON.stringify(good).replace('"a":1', '"a":9007199254740993'),
+        'input.a: 9007199254740993 cannot be stored exactly',
+      ],
       [{ ...good, id: 'x' }, 'no id of a job'],
       [{ ...good, priority: 101 }, 'priority'],
       [{ ...good, pirority: 1 }, 'pirority'],

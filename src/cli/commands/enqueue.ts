@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Store } from '../../store/contract/store.ts'
+import { jsonOf } from '../json.ts'
 import { instantOf } from '../times.ts'
 import { addStoreOptions, priorityOf, showChange, type View, type ViewFlags, wholeOf } from '../view.ts'
 
@@ -62,7 +63,7 @@ async function enqueue(store: Store, task: string, text: string, flags: EnqueueF
   const { calls, tasks } = readingParts(store)
   const job = await prepareNamed(store, calls, tasks, {
     task,
-    input: jsonOf(text),
+    input: jsonOf(text, 'The input', '{"tenant":"acme"}'),
     queue: flags.queue,
     priority: priorityOf(flags.priority, '--priority'),
     attempts: wholeOf(flags.attempts, '--attempts'),
@@ -81,14 +82,4 @@ async function enqueue(store: Store, task: string, text: string, flags: EnqueueF
   const id = answer?.id ?? job.id
   const words = created ? `The job ${id} was stored.` : `The job ${id} holds the unique key; nothing was stored.`
   return { data: { id, created }, lines: () => [words] }
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch (cause) {
-    throw new SluiceError('cli.usage', `The input is invalid: not JSON. Expected JSON, such as '{"tenant":"acme"}'.`, {
-      cause,
-    })
-  }
 }

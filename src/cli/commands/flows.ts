@@ -6,6 +6,7 @@ import type { FlowsApi } from '../../engine/api/flows.ts'
 import { FLOW_STATES, type FlowState } from '../../jobs/flow.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { flowNode, treeLines } from '../flow-tree.ts'
+import { jsonOf } from '../json.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addStoreOptions, addViewOptions, show, type View, type ViewFlags, wholeOf } from '../view.ts'
 import { inWords, printable } from '../words.ts'
@@ -193,7 +194,12 @@ async function signalled(
   text: string,
   { once }: SignalFlags,
 ): Promise<View> {
-  const { duplicate } = await api.signal(id, signal, payloadOf(text), once === undefined ? {} : { once })
+  const { duplicate } = await api.signal(
+    id,
+    signal,
+    jsonOf(text, 'The payload', '{"by":"ann"}'),
+    once === undefined ? {} : { once },
+  )
   return {
     data: { id, signal, duplicate },
     lines: () => [
@@ -223,17 +229,6 @@ async function outcome(
   if (!isDone) process.exitCode = 1
   const state = isDone ? '' : ((await api.get(id))?.state ?? 'gone')
   return { data, lines: () => [isDone ? `The flow ${id} ${done}.` : `The flow ${id} is ${state}, and is ${refused}.`] }
-}
-
-function payloadOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    throw new SluiceError(
-      'cli.usage',
-      `The payload is no JSON: ${JSON.stringify(text.slice(0, 100))}. Expected JSON such as '{"by":"ann"}'.`,
-    )
-  }
 }
 
 function statesOf(text: string): FlowState[] {

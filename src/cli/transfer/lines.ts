@@ -1,6 +1,7 @@
 /** The lines of an exported file: one JSON object each. */
 import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
+import { inexactNumber } from '../../base/exact-numbers.ts'
 import { isJobId } from '../../base/ids.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
@@ -90,6 +91,8 @@ export type ReadLine =
 export function readLine(text: string, number: number): ReadLine {
   try {
     const parsed = Line.safeParse(JSON.parse(text))
+    const inexact = inexactNumber(text)
+    if (inexact) throw bad(number, `${inexact.path}: ${inexact.message.replace(/\.$/, '')}`)
     if (parsed.success) return converted(parsed.data)
     const words = parsed.error.issues.map(({ path, message }) => `${path.map(String).join('.')}: ${message}`)
     throw bad(number, words.join('; '))

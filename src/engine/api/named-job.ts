@@ -1,7 +1,6 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { show } from '../../base/options.ts'
-import { isName } from '../../base/text.ts'
+import { checkTaskName, show } from '../../base/options.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import { retryPolicy } from '../../jobs/retry-policy.ts'
@@ -46,9 +45,8 @@ export async function prepareNamed(
   tasks: ReadonlyMap<string, TaskDefinition>,
   { task: name, input: given, attempts, limits, weight, uses: configured, ...rest }: NamedJob,
 ): Promise<NewJob> {
+  checkTaskName(name, 'The task name')
   const listed = configured ? undefined : tasks.get(name)
-  if (!isName(name))
-    throw new SluiceError('task.name.invalid', `The name of the task is invalid: ${show(name)}. Expected a text.`)
   if (listed?.enter)
     throw new SluiceError('option.invalid', `The task ${show(name)} is a workflow. Start a flow of it instead.`)
   if (!listed && !configured && !limits)

@@ -1,9 +1,8 @@
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, checkText, show } from '../../base/options.ts'
+import { checkOptions, checkTaskName, checkText, show } from '../../base/options.ts'
 import type { Kept } from '../../base/json-value.ts'
 import type { Logger } from '../../base/logger.ts'
-import { isTaskName } from '../../base/text.ts'
 import type { FlowPlace } from '../../jobs/flow.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { RetryOptions, RetryPolicy } from '../../jobs/retry-policy.ts'
@@ -299,7 +298,7 @@ function boundOf(created: AnyTask): Bound {
   if (!bound)
     throw new SluiceError(
       'option.invalid',
-      `A task is invalid: ${describe(created)}. Expected the result of task(name, input, options).`,
+      `A task is invalid: ${show(created)}. Expected the result of task(name, input, options).`,
     )
   return bound
 }
@@ -320,11 +319,7 @@ function theOne(name: string, engines: ReadonlySet<TaskEngine>): TaskEngine {
 }
 
 function define<O, R>(name: string, schema: Schema<never, unknown> | null, options: TaskOptions<O, R>): TaskDefinition {
-  if (!isTaskName(name))
-    throw new SluiceError(
-      'task.name.invalid',
-      `The task name is invalid: ${describe(name)}. Expected lower case words with dots between them, such as tenant.sync.`,
-    )
+  checkTaskName(name, 'The task name')
   if (typeof options !== 'object' || options === null || typeof options.run !== 'function')
     throw new SluiceError('option.invalid', `task ${name} has no run function. Expected { run(input, ctx) { … } }.`)
   checkOptions(options, OPTIONS, `task ${name}`, { aliases: ALIASES })
@@ -360,8 +355,4 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
     onError: options.onError && ((error, job) => options.onError?.(error, job)),
     onRetry: options.onRetry && ((error, job) => options.onRetry?.(error, job)),
   }
-}
-
-function describe(value: unknown): string {
-  return typeof value === 'string' ? JSON.stringify(value.slice(0, 60)) : `A value of type ${typeof value}`
 }

@@ -1,7 +1,7 @@
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
-import { checkOptions, quote } from '../../base/options.ts'
+import { checkOptions, checkTaskName, quote } from '../../base/options.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
 import type { FlowEngine } from '../../engine/define/flow-entry.ts'
@@ -10,7 +10,7 @@ import type { NewWorkflow } from '../../jobs/workflow.ts'
 import { type RetryOptions, retryPolicy } from '../../jobs/retry-policy.ts'
 import { checkSchema, validate } from '../../jobs/schema.ts'
 import type { Schema } from '../../jobs/schema.ts'
-import { checkFunction, checkName, checkSignal, checkSignals, definitionOf, schemasOf } from '../shared/definition.ts'
+import { checkFunction, checkSignal, checkSignals, definitionOf, schemasOf } from '../shared/definition.ts'
 import type { In, Out, Schemas, Startable } from '../shared/startable.ts'
 import { startableOf } from '../shared/startable.ts'
 import { prepareStart } from '../shared/start.ts'
@@ -75,7 +75,7 @@ export function machine<
   R = void,
   const Sig extends Schemas = {},
 >(name: string, options: MachineOptions<St, Sig, First, R>): Startable<In<St[First]>, R, Sig> {
-  checkName(name)
+  checkTaskName(name, 'The name of a machine')
   checkOptions(options, OPTIONS, `machine ${name}`, { aliases: { start: 'first', steps: 'states', initial: 'first' } })
   const code = codeOf(name, options as MachineOptions<Schemas, Schemas, string, unknown>)
   const { key, hold } = options

@@ -2,7 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { ownNames, quote, show } from '../../base/options.ts'
-import { isName, isTaskName } from '../../base/text.ts'
+import { isName } from '../../base/text.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
 import type { WorkflowDefinition } from '../../engine/define/workflow.ts'
 import type { RetryPolicy } from '../../jobs/retry-policy.ts'
@@ -10,15 +10,6 @@ import { checkSchema, type Schema, validate } from '../../jobs/schema.ts'
 import { DEADLINE_STEP } from '../../jobs/workflow.ts'
 import { endFlow } from './deadline.ts'
 import { againLater } from './store-trouble.ts'
-
-/** Checks the name of a workflow. @throws {SluiceError} `task.name.invalid` */
-export function checkName(name: unknown): void {
-  if (isTaskName(name)) return
-  throw new SluiceError(
-    'task.name.invalid',
-    `The name of a workflow is invalid: ${quote(name)}. Expected lower case words with dots between them, such as order.refund.`,
-  )
-}
 
 /** A signal's name is that of the step that awaits it. */
 const LONGEST_SIGNAL = 200

@@ -1,7 +1,7 @@
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
-import { checkOptions, show } from '../../base/options.ts'
+import { checkOptions, checkTaskName, show } from '../../base/options.ts'
 import { checkPriority } from '../../base/priority.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
 import type { FlowEngine } from '../../engine/define/flow-entry.ts'
@@ -11,7 +11,7 @@ import { retryPolicy } from '../../jobs/retry-policy.ts'
 import { checkSchema, type Schema, validate } from '../../jobs/schema.ts'
 import type { NewWorkflow } from '../../jobs/workflow.ts'
 import type { LimitUse } from '../../policy/limits/define.ts'
-import { checkFunction, checkName, checkSignal, checkSignals, definitionOf } from '../shared/definition.ts'
+import { checkFunction, checkSignal, checkSignals, definitionOf } from '../shared/definition.ts'
 import { type Schemas, type Startable, startableOf } from '../shared/startable.ts'
 import { prepareStart } from '../shared/start.ts'
 import type { Again } from './again.ts'
@@ -62,7 +62,7 @@ export function workflow<I, O, R, const Sig extends Schemas = {}>(
   input: Schema<I, O>,
   options: WorkflowOptions<I, O, R, Sig> & OwnAgain<I, R>,
 ): Startable<I, R, Sig> {
-  checkName(name)
+  checkTaskName(name, 'The name of a workflow')
   checkSchema(input, `the schema of workflow ${name}`)
   checkOptions(options, OPTIONS, `workflow ${name}`, { aliases: { limits: 'hold', retry: 'defaults', steps: 'run' } })
   const code = codeOf(name, input, options as unknown as WorkflowOptions<unknown, unknown, unknown, Schemas>)

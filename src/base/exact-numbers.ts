@@ -1,27 +1,21 @@
-import { Refusal } from './refusal.ts'
-
 /** A text without a match holds no number that could change: 16 digits in a row, or an exponent. */
 const SUSPICIOUS = /\d{16}|\d[eE][+-]?\d/
 const NUMBER = /-?\d+(\.\d+)?([eE][+-]?\d+)?/y
 
 /**
- * Refuses numbers that JSON can write and this server cannot keep unchanged: integers beyond 2^53 − 1, and numbers
- * that overflow or underflow.
+ * Finds the first number of a JSON text that would not come back as it was written: a whole number of too many digits,
+ * or one that overflows or underflows. Null: there is none.
  *
  * @param text JSON that was parsed without an error
- * @throws {Refusal} 422, with the path of the first such number
  */
-export function requireExactNumbers(text: string): void {
-  if (!SUSPICIOUS.test(text)) return
+export function inexactNumber(text: string): { readonly path: string; readonly message: string } | null {
+  if (!SUSPICIOUS.test(text)) return null
   for (const { literal, path } of numbersIn(text)) {
     if (isExact(literal)) continue
-    const at = path.join('.').slice(0, 200)
     const message = `${literal.slice(0, 64)} cannot be stored exactly. Expected a string, or a whole number up to ${Number.MAX_SAFE_INTEGER}.`
-    throw new Refusal(422, 'invalid_request', `${at === '' ? '' : `${at}: `}${message}`, {
-      type: 'validation_error',
-      details: { issues: [{ path: at, message }] },
-    })
+    return { path: path.join('.').slice(0, 200), message }
   }
+  return null
 }
 
 /** Returns whether a number stays the same when read. A fraction may be rounded, a whole number may not. */
@@ -29,12 +23,7 @@ function isExact(literal: string): boolean {
   const value = Number(literal)
   if (!Number.isFinite(value)) return false
   if (value === 0) return !/[1-9]/.test(literal.replace(/[eE].*$/, ''))
-  return !Number.isInteger(value) || Number.isSafeInteger(value) || isFraction(literal)
-}
-
-/** Returns whether a literal beyond 2^53 is a measured value: it has an exponent, and reads back as the same digits. */
-function isFraction(literal: string): boolean {
-  return /[eE]/.test(literal) && digitsOf(literal) === digitsOf(String(Number(literal)))
+  return !Number.isInteger(value) || Number.isSafeInteger(value) || digitsOf(literal) === digitsOf(String(value))
 }
 
 /** The significant digits, and the power of ten that multiplies them. */
