@@ -111,8 +111,8 @@ describe('headroom', () => {
     [{ concurrency: 5, headroom: { units: 0, priority: 5 } }, /units is invalid: 0/],
     [{ concurrency: 5, headroom: { units: 1, priority: 101 } }, /priority is invalid: 101/],
     [{ concurrency: 5, headroom: { units: 1 } }, /priority is invalid: undefined/],
-    [{ concurrency: 5, headroom: { units: 1, priority: 1, more: 1 } }, /no field more/],
-    [{ concurrency: 5, headroom: 2 }, /Expected \{ units, priority \}/],
+    [{ concurrency: 5, headroom: { units: 1, priority: 1, more: 1 } }, /no option "more"/],
+    [{ concurrency: 5, headroom: 2 }, /Expected an object of units, priority/],
   ])('%o is refused', (policy, why) => {
     expect(() => normalisePolicy(policy as never, 'limit a')).toThrow(why)
   })

@@ -1,7 +1,7 @@
 import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
-import { show } from '../../base/options.ts'
+import { checkOptions, show } from '../../base/options.ts'
 import { HIGHEST_PRIORITY, LOWEST_PRIORITY } from '../../base/priority.ts'
 import { isTimezone } from '../rules/calendar.ts'
 import { backendOf, slackUs } from './backend.ts'
@@ -240,17 +240,11 @@ function windowRule(fields: Fields, guardUs: number, what: string): SlidingRule 
 }
 
 function headroomOf(fields: Fields, rule: Rule | null, concurrency: number | null, what: string): Headroom {
-  const { headroom } = fields
-  if (typeof headroom !== 'object' || headroom === null || Array.isArray(headroom))
-    throw invalid(what, `headroom is invalid: ${show(headroom)}. Expected { units, priority }.`)
-  const given = headroom as Fields
-  for (const field of Object.keys(given))
-    if (field !== 'units' && field !== 'priority') {
-      const hint = didYouMean(field, ['units', 'priority'])
-      throw invalid(what, `headroom has no field ${field}${hint}Expected units and priority.`)
-    }
-  const units = whole(given, 'units', `${what}, headroom`, 1)
-  const priority = whole(given, 'priority', `${what}, headroom`, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+  const inside = `${what}, headroom`
+  checkOptions(fields['headroom'], ['units', 'priority'], inside, { code: 'policy.invalid' })
+  const given = fields['headroom'] as Fields
+  const units = whole(given, 'units', inside, 1)
+  const priority = whole(given, 'priority', inside, LOWEST_PRIORITY, HIGHEST_PRIORITY)
   const bounds = [rule === null || rule.kind === 'spacing' ? null : capacityOf(rule), concurrency].filter(isBound)
   if (bounds.length === 0)
     throw invalid(what, 'headroom keeps units back, and a spacing has none. Add concurrency, or remove headroom.')

@@ -26,8 +26,6 @@ export function guaranteeOf(
   common: Named,
   what: string,
 ): Guarantee {
-  if (typeof of !== 'object' || of === null || Array.isArray(of))
-    throw invalid(what, `of is invalid: ${show(of)}. Expected { limit, atLeast }.`)
   checkOptions(of, OPTIONS, `${what}, of`, { code: 'policy.invalid' })
   refuseCommon(own, common, what)
   const { atLeast, keys, overcommit = 'refuse' } = of as Fields
