@@ -29,16 +29,18 @@ export function didYouMean(name: string, known: readonly string[], alias?: strin
 
 const LONGEST = 60
 
-/** The Levenshtein distance, computed row by row. */
+/** The optimal string alignment distance: two neighbours that change places count once. */
 function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+  const rows: number[][] = []
+  for (let i = 0; i <= a.length; i++) {
+    const row: number[] = []
+    rows.push(row)
+    for (let j = 0; j <= b.length; j++) {
+      const before = (up: number, left: number): number => rows[i - up]?.[j - left] ?? Infinity
+      const other = before(1, 1) + Number(a[i - 1] !== b[j - 1])
+      const swap = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? before(2, 2) : Infinity
+      row.push(i + j && Math.min(other, swap + 1, before(1, 0) + 1, before(0, 1) + 1))
     }
-    row = next
   }
-  return row[b.length] ?? 0
+  return rows[a.length]?.[b.length] ?? 0
 }

@@ -79,20 +79,21 @@ function unknownNamed(
   return { path: [...path, name], message: `is unknown${hint}Expected ${known.join(', ')}.` }
 }
 
-/** The known name that an unknown one misspells: one letter off, or two in a long name. */
+/**
+ * The known name that an unknown one misspells: the same without its unit or `_id`, one letter off, or two in a long
+ * name.
+ */
 function slipOf(name: string, known: readonly string[]): string | null {
   if (name.startsWith('x_')) return null
-  const near = (letters: number, of: readonly string[]): string | null => nearest(name, of, letters)
-  return (
-    near(
-      1,
-      known.filter((each) => each.length >= SHORTEST),
-    ) ??
-    near(
-      2,
-      known.filter((each) => each.length >= LONG),
+  const near = (letters: number, shortest: number): string | null =>
+    nearest(
+      name,
+      known.filter((each) => each.length >= shortest),
+      letters,
     )
-  )
+  const bare = (text: string): string => text.replace(/_ms$/, '')
+  const cut = known.find((each) => each === `${name}_id` || bare(each) === bare(name))
+  return cut ?? near(1, SHORTEST) ?? near(2, LONG)
 }
 
 function inList(

@@ -29,6 +29,11 @@ describe('a misspelt member is refused, and the message says which was meant', (
     ['/ojs/v1/workflows', { steps: [{ ...job, id: 'a', optons: {} }] }, 'options'],
     ['/ojs/v1/cron', { name: 'c', cron: '@daily', type: 'work', overlap_polici: 'allow' }, 'overlap_policy'],
     ['/ojs/v1/workers/fetch', { queues: ['q'], type: ['work'] }, 'types'],
+    ['/ojs/v1/workers/fetch', { queues: ['q'], cuont: 5 }, 'count'],
+    ['/ojs/v1/workers/fetch', { queues: ['q'], wait_ms: 20_000 }, 'wait'],
+    ['/ojs/v1/workers/fetch', { queues: ['q'], visibility_timeout: 30 }, 'visibility_timeout_ms'],
+    ['/ojs/v1/workers/fetch', { queues: ['q'], worker: 'w' }, 'worker_id'],
+    ['/ojs/v1/workers/heartbeat', { worker_id: 'w', visibility_timeout: 30 }, 'visibility_timeout_ms'],
   ])('%s %j', async (path, body, meant) => {
     const d = await HttpHarness.open()
     const { status, body: answer } = await d.post(path, body)
@@ -50,6 +55,12 @@ describe('a misspelt member is refused, and the message says which was meant', (
     const { status, body } = await d.post(`/ojs/v1/workers/${verb}`, { job_id: id, ...more })
     expect([status, body['error']?.message]).toEqual([400, expect.stringContaining(`did you mean ${meant}?`)])
     expect((await d.job(id))['state']).toBe('active')
+  })
+
+  test('of a fetch, but other members of it are taken, as clients add their own', async () => {
+    const d = await HttpHarness.open()
+    await d.push()
+    expect(await d.fetch({ hostname: 'h', capacity: 5, schema_id: 1, x_cuont: 2 })).toHaveLength(1)
   })
 
   test('of the bounds of a queue', async () => {
