@@ -36,13 +36,16 @@ export function beginningOf(text: string, longest: number): string {
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? longest - 1 : longest)
 }
 
-/** A password in a URL. It may have spaces and quotes, since users forget to encode them. */
-const PASSWORD = /([a-z][a-z0-9+.-]*:\/\/[^:/?#\s"'@[]*:)(?!\d*(?:[/?#\s"']|$))[^\n@]*@(?:[^\s"']*@)?/gi
+/**
+ * A password in a URL. It may have spaces and quotes, since users forget to encode them. Without an @ the match takes
+ * the rest of its line, which has none: to begin again there would take the square of its length.
+ */
+const PASSWORD = /(:\/\/[^:/?#\s"'@[]*:)(?!\d*(?:[/?#\s"']|$))[^\n@]*(@(?:[^\s"']*@)?)?/g
 
 /** Hides the passwords of URLs in a text, for display and logs: `postgres://user:***@host`, `password=***`, and tokens: `nats://***@host`. */
 export function withoutPassword(text: string): string {
   return text
-    .replaceAll(PASSWORD, '$1***@')
+    .replaceAll(PASSWORD, (all, before: string, at?: string) => (at === undefined ? all : `${before}***@`))
     .replaceAll(/(nats:\/\/)[^:/?#\s"'@]+@/gi, '$1***@')
     .replaceAll(/\b(password\s*=\s*)('[^']*'|[^&\s"']+)/gi, '$1***')
 }

@@ -14,6 +14,19 @@ test.each([
   ['nats://token@host:4222', 'nats://***@host:4222'],
   ['postgres://user@host/db', 'postgres://user@host/db'],
   ['sqlite:./a:b@c.db', 'sqlite:./a:b@c.db'],
+  ['a://b:c of\nredis://u:pw@h', 'a://b:c of\nredis://u:***@h'],
+  ['a://u:p@h and b://u:q@h', 'a://u:***@h and b://u:***@h'],
 ])('%s is shown as %s', (text, shown) => {
   expect(withoutPassword(text)).toBe(shown)
 })
+
+// It takes milliseconds; the square of these lengths took seconds.
+test.each(['a', 'a://b:c ', 'a://b:1', 'a://b:c@', 'nats://', 'password= '])(
+  'a long text of %j is read in one go',
+  (part) => {
+    const text = part.repeat(160_000 / part.length)
+    const before = process.cpuUsage()
+    withoutPassword(text)
+    expect(process.cpuUsage(before).user).toBeLessThan(1_000_000)
+  },
+)
