@@ -39,7 +39,8 @@ export function checked(
   throw invalid(words, { details })
 }
 
-function wordsOf(issue: z.core.$ZodIssue): string {
+/** What is wrong, behind the path of the member; the whole value has none. */
+export function wordsOf(issue: z.core.$ZodIssue): string {
   const path = pathOf(issue)
   return path === '' ? issue.message : `${path}: ${issue.message}`
 }

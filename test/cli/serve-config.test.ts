@@ -42,6 +42,15 @@ test.each<[unknown]>([
   expect(() => read(json)).toThrow(/invalid|cannot be kept|leave concurrency out/)
 })
 
+test('a list of tokens without one is refused, since it would leave the server open', () => {
+  expect(() => read({ tokens: [] })).toThrow('tokens: Invalid input: expected at least one token')
+  expect(() => read({})).not.toThrow()
+})
+
+test.each([[[]], [null], ['x']])('%j is refused as a whole, under no name', (json) => {
+  expect(() => read(json)).toThrow('The configuration is invalid: Invalid input: expected object')
+})
+
 test('a policy may be text, alone or beside the key and the owner', () => {
   const { limits, requests, served } = readServeConfig({
     requests: '100/s',

@@ -122,6 +122,7 @@ describe('a bad file', () => {
       [{ ...crmLine, policy: { ...policy, rule: { ...rate, rate: -1 } } }, 'rate'],
       [{ ...crmLine, policy: { ...policy, rule: { kind: 'magic' } } }, 'kind'],
       [{ kind: 'what' }, 'kind'],
+      [[], 'Line 3 is invalid: Invalid input'],
     ]
     const { importLines, linesOf } = await import('../../src/cli/transfer/read-lines.ts')
     const store = await openExisting(url, systemClock)

@@ -47,7 +47,8 @@ type Field = readonly [string, (value: never, sluice: Sluice) => unknown, readon
 const FIELDS: readonly Field[] = [
   ['the lease', (value) => engine({ lease: value }), [...WRONG, null]],
   ['durability', (value) => engine({ durability: value }), [...WRONG, null]],
-  ['the longest penalty', (value) => engine({ maxPenalty: value }), [...WRONG, null]],
+  ['the longest penalty', (value) => engine({ maxPenalty: value }), [...WRONG, null, 0]],
+  ['budgets', (value) => engine({ budgets: value }), [...NONE, new Date(), new Map()]],
   ['retention', (value) => engine({ retention: value }), [...NONE, new Date(), new Map()]],
   ['the clock of an engine', (value) => engine({ clock: value }), [...WRONG, null, {}]],
   ['the logger of an engine', (value) => engine({ logger: value }), [...WRONG, null, {}, console.log]],
@@ -66,7 +67,11 @@ const FIELDS: readonly Field[] = [
   ['the share of a call', (value, s) => s.enqueue(work, undefined, { share: value }), [...WRONG, null, () => 2]],
   ['the queue of a call', (value, s) => s.enqueue(work, undefined, { queue: value }), [...WRONG, null, 10n]],
   ['the tags of a call', (value, s) => s.enqueue(work, undefined, { tags: value }), [...NONE, 'new', [1], {}]],
-  ['the meta of a call', (value, s) => s.enqueue(work, undefined, { meta: value }), [...NONE, 'new', [1]]],
+  [
+    'the meta of a call',
+    (value, s) => s.enqueue(work, undefined, { meta: value }),
+    [...NONE, 'new', [1], new Date(), new Map()],
+  ],
   ['the options of no calls', (value) => work.enqueueMany([], value), [...NONE, a({ prioritiy: 1 })]],
   [
     'the time zone',
@@ -74,7 +79,11 @@ const FIELDS: readonly Field[] = [
     [...WRONG, null, '', -1, 10n],
   ],
   ['the name of a schedule', (value, s) => s.schedules.remove(value), [...WRONG, null, undefined]],
-  ['the meta of a flow', (value, s) => s.flows.start({ kind: 'group', jobs: [call(work)], meta: value }), NONE],
+  [
+    'the meta of a flow',
+    (value, s) => s.flows.start({ kind: 'group', jobs: [call(work)], meta: value }),
+    [...NONE, new Map()],
+  ],
   [
     'the transaction of a call of a flow',
     (value, s) => s.flows.start({ kind: 'group', jobs: [call(work, undefined, a({ tx: value }))] }),

@@ -4,6 +4,7 @@ import { SluiceError } from '../../base/errors.ts'
 import type { QueueOptions } from '../../engine/define/queue-list.ts'
 import { type AnyTask, task } from '../../engine/define/task.ts'
 import { type Bounds, boundsOf } from '../../http/bounds.ts'
+import { wordsOf } from '../../http/checked.ts'
 import { QueueName } from '../../http/ojs/schemas.ts'
 import { RequestBudget } from '../../http/request-budget.ts'
 import { LimitRules, servedLimit, type ServedLimit, type ServedLimits, type ServedUse } from '../../http/limit-rules.ts'
@@ -26,7 +27,10 @@ const Use = z.strictObject({
 const Config = z.strictObject({
   ...SETTINGS,
   /** The server checks them, in words that never show a token. */
-  tokens: z.array(z.looseObject({})).optional(),
+  tokens: z
+    .array(z.looseObject({}))
+    .min(1, 'Invalid input: expected at least one token. Leave tokens out to serve without any, on loopback alone')
+    .optional(),
   /** A policy: how many requests each token may make. */
   requests: z.union([z.looseObject({}), z.string()]).optional(),
   /** Bounds for one tenant, one token and one answer; the server checks them. */
@@ -67,7 +71,7 @@ export function readServeConfig(json: unknown): ServeConfig {
     throw new SluiceError('option.invalid', `The configuration is invalid: ${slip.path.join('.')} ${slip.message}`)
   const parsed = Config.safeParse(json)
   if (!parsed.success) {
-    const words = parsed.error.issues.map((issue) => `${issue.path.map(String).join('.')}: ${issue.message}`).join('; ')
+    const words = parsed.error.issues.map(wordsOf).join('; ')
     throw new SluiceError('option.invalid', `The configuration is invalid: ${words}`)
   }
   const { tokens = [], requests, types = {}, queues = {} } = parsed.data

@@ -7,6 +7,7 @@ import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { isStorable, LONGEST_NAME } from '../../base/text.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
+import { wordsOf } from '../../http/checked.ts'
 import { Priority } from '../../http/priority.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
@@ -94,8 +95,7 @@ export function readLine(text: string, number: number): ReadLine {
     const inexact = inexactNumber(text)
     if (inexact) throw bad(number, `${inexact.path}: ${inexact.message.replace(/\.$/, '')}`)
     if (parsed.success) return converted(parsed.data)
-    const words = parsed.error.issues.map(({ path, message }) => `${path.map(String).join('.')}: ${message}`)
-    throw bad(number, words.join('; '))
+    throw bad(number, parsed.error.issues.map(wordsOf).join('; '))
   } catch (error) {
     if (error instanceof SluiceError && error.code === 'cli.usage') throw error
     if (error instanceof SyntaxError) throw bad(number, 'it is not JSON')

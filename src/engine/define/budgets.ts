@@ -1,7 +1,7 @@
 /** The option `budgets` of an engine: the backends that keep budgets outside its store. */
 import { nearest } from '../../base/nearest.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, show } from '../../base/options.ts'
+import { checkOptions, ownNames, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import { isAddress, refuseAddress } from '../../limiter/contract/address.ts'
 import type { LimitBackend } from '../../limiter/contract/limiter.ts'
@@ -36,7 +36,7 @@ const NAMES = ['backend', 'namespace', 'failMode']
 /** Checks the option. @throws {SluiceError} `option.invalid`, `limiter.url.invalid` */
 export function budgetsOf(budgets: unknown): ReadonlyMap<string, BudgetSettings> {
   if (budgets === undefined) return new Map()
-  if (typeof budgets !== 'object' || budgets === null || Array.isArray(budgets))
+  if (ownNames(budgets) === null)
     throw new SluiceError(
       'option.invalid',
       `budgets of new Sluice is invalid: ${show(budgets)}. Expected backends by name, such as { shared: 'redis://localhost' }.`,

@@ -1,6 +1,6 @@
 import { durationMs } from '../../base/duration.ts'
 import { type ErrorCode, SluiceError } from '../../base/errors.ts'
-import { checkOptions, quote, show } from '../../base/options.ts'
+import { checkOptions, ownNames, quote, show } from '../../base/options.ts'
 import { checkPriority } from '../../base/priority.ts'
 import { type RetryPolicy, retryPolicy } from '../../jobs/retry-policy.ts'
 import { checkUnits } from '../../policy/limits/define.ts'
@@ -105,7 +105,7 @@ export function termsOfCall({ retry, timeout }: EnqueueOptions<never>, task: str
 
 /** Checks the notes of a job or a flow. @throws {SluiceError} `option.invalid` */
 export function checkMeta(meta: unknown, what: string, code: ErrorCode = 'option.invalid'): void {
-  if (meta === undefined || (typeof meta === 'object' && meta !== null && !Array.isArray(meta))) return
+  if (meta === undefined || ownNames(meta) !== null) return
   throw new SluiceError(code, `${what}: meta is invalid: ${show(meta)}. Expected an object.`)
 }
 

@@ -73,7 +73,7 @@ export interface SluiceOptions {
    * PostgreSQL, 0 on a manual clock.
    */
   ahead?: Duration
-  /** The longest time for which a push-back (`RateLimited`) may close a bucket; default 1 h. */
+  /** The longest time for which a push-back (`RateLimited`) may close a bucket; at least 1 ms, default 1 h. */
   maxPenalty?: Duration
   /** False: the engine emits no events; default true. */
   events?: boolean
@@ -182,7 +182,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     durability,
     leaseUs,
     heartbeatMs: heartbeatMs(options.heartbeat, leaseUs / 1000, safeLogger),
-    maxPenaltyUs: durationUs(maxPenalty, 'maxPenalty'),
+    maxPenaltyUs: atLeastUs(maxPenalty, 'maxPenalty', 1),
     ...(options.ahead !== undefined && { aheadUs: aheadUs(options.ahead) }),
     ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
     ...eventSettings(options),
