@@ -84,14 +84,8 @@ function grownUs({ backoff, initialUs, factor }: RetryPolicy, attempt: number): 
 
 function checkShape(options: unknown, what: string): RetryOptions {
   if (options === undefined) return {}
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalid(
-      what,
-      `the options are invalid: ${quote(options)}. Expected an object such as { attempts: 5, initial: '2s' }.`,
-    )
-  }
   checkOptions(options, OPTIONS, what, { code: 'retry.invalid', aliases: { retries: 'attempts', delay: 'initial' } })
-  return options
+  return options as RetryOptions
 }
 
 function invalid(what: string, why: string): SluiceError {

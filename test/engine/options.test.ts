@@ -71,6 +71,8 @@ const CASES: readonly Case[] = [
   ['a limit for a call', (s) => s.enqueue(work, { a: '' }, a({ limits: crm })), 'option.invalid', 'Expected a list'],
   ['no list of inputs', () => work.enqueueMany(a({})), 'option.invalid', 'Expected a list of inputs'],
   ['a schedule', (s) => s.schedule(work, { a: '' }, a({ evry: '1m' })), 'schedule.invalid', 'did you mean every?'],
+  ['no schedule at all', (s) => s.schedule(work, { a: '' }, a(null)), 'schedule.invalid', 'invalid: null'],
+  ['no flow at all', (s) => s.flows.start(a(null)), 'flow.invalid', 'invalid: null'],
   ['a flow', (s) => s.flows.start(a({ kind: 'chain', step: [] })), 'flow.invalid', 'did you mean steps?'],
   [
     'callbacks',

@@ -193,7 +193,7 @@ describe('what cannot be scheduled is refused', () => {
     ['no grid', {}, 'every and cron exclude each other'],
     ['two grids', { every: '1s', cron: '* * * * *' }, 'every and cron exclude each other'],
     ['a cron that no date fulfils', { cron: '0 0 31 4 *' }, 'never due'],
-    ['an option that is not known', { every: '1s', delay: '1s' }, 'has no option delay'],
+    ['an option that is not known', { every: '1s', delay: '1s' }, 'has no option "delay"'],
     ['a count of runs of 0', { every: '1s', maxRuns: 0 }, 'maxRuns is invalid: 0'],
     ['an end that is no date', { every: '1s', until: new Date(Number.NaN) }, 'until is invalid'],
     ['an overlap that is not known', { every: '1s', overlap: 'wait' }, "overlap is invalid: 'wait'"],

@@ -54,8 +54,8 @@ describe('retryPolicy', () => {
     [{ jitter: 0.5 }, 'jitter is invalid: 0.5'],
     [{ initial: '2m', max: '1m' }, 'max is shorter than initial'],
     [{ atempts: 3 }, '"atempts"'],
-    [3, 'the options are invalid: 3'],
-    [null, 'the options are invalid: null'],
+    [3, 'invalid: 3. Expected an object of attempts'],
+    [null, 'invalid: null. Expected an object of attempts'],
     [[], 'Expected an object'],
   ])('refuses %j', (options, why) => {
     expect(() => read(options)).toThrow(

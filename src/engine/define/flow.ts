@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
-import { checkOptions as checkNames, quote } from '../../base/options.ts'
+import { checkOptions as checkNames, quote, show } from '../../base/options.ts'
 import { checkMeta } from './call-options.ts'
 import type { Callback, PlainFlowKind } from '../../jobs/flow.ts'
 import { checkFlowName, dependencies, type FlowJob, type NewFlow } from '../../jobs/new-flow.ts'
@@ -114,7 +114,7 @@ function checkOptions(options: FlowOptions): PlainFlowKind {
   // Callers without types may pass anything.
   const value: unknown = options
   if (typeof value !== 'object' || value === null)
-    throw invalid('flow', 'the options are invalid: ${show(value)}. Expected { kind, steps } or { kind, jobs }')
+    throw invalid('flow', `the options are invalid: ${show(value)}. Expected { kind, steps } or { kind, jobs }`)
   const known =
     typeof options.kind === 'string' && Object.hasOwn(OPTIONS, options.kind) ? OPTIONS[options.kind] : undefined
   if (!known)

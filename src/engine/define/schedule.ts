@@ -1,7 +1,6 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { didYouMean } from '../../base/nearest.ts'
-import { show } from '../../base/options.ts'
+import { checkOptions, show } from '../../base/options.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { isName, LONGEST_NAME } from '../../base/text.ts'
 import type { NewJob } from '../../jobs/job.ts'
@@ -81,22 +80,8 @@ const CALENDAR_US = { hour: HOUR_US, day: 24 * HOUR_US, week: 168 * HOUR_US, mon
  * option
  */
 export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>): EnqueueOptions<never> {
-  if (typeof options !== 'object' || options === null)
-    throw invalid(
-      `schedule of ${task.name}`,
-      'the options are invalid: ${show(options)}. Expected an object such as { every: "5m" }.',
-    )
-  const job: Record<string, unknown> = {}
-  for (const [key, value] of Object.entries(options)) {
-    if (OF_JOB.has(key)) job[key] = value
-    else if (!OWN.has(key)) {
-      const known = [...OWN, ...OF_JOB]
-      const hint = didYouMean(key, known)
-      const why = `the schedule has no option ${key}${hint}Expected ${known.join(', ')}.`
-      throw invalid(`schedule of ${task.name}`, why)
-    }
-  }
-  return job
+  checkOptions(options, [...OWN, ...OF_JOB], `schedule of ${task.name}`, { code: 'schedule.invalid' })
+  return Object.fromEntries(Object.entries(options).filter(([name]) => OF_JOB.has(name)))
 }
 
 /**
