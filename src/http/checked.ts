@@ -39,7 +39,7 @@ export function checked(
   throw invalid(words, { details })
 }
 
-/** What is wrong, behind the path of the member; the whole value has none. */
+/** Writes an issue behind the path of its member; one of the whole value has no path. */
 export function wordsOf(issue: z.core.$ZodIssue): string {
   const path = pathOf(issue)
   return path === '' ? issue.message : `${path}: ${issue.message}`
