@@ -47,7 +47,7 @@ export interface FlowEngine {
   readonly listed: ListedNames
 }
 
-/** What the context of a handler has for the code of flows alone. */
+/** The context of a handler, for the code of flows alone. */
 export interface RemembersFlow {
   /** The memory of the flow of the handler's job; null: it has none, or the flow is gone. */
   flowMemory(): Promise<FlowMemory | null>
