@@ -317,7 +317,9 @@ export class Tickets {
       const claim = await store.claim(() => {
         this.#again = this.#news = false
         const slots = this.#ended ? 0 : Math.max(0, this.#tickets.size - granted.count)
-        return { worker, leaseUs, ...granted.terms(), queues: [{ queue, slots, ahead: slots }] }
+        // A handful comes at the instant that its processes have agreed on.
+        const ahead = this.#lines.crowd ? 0 : slots
+        return { worker, leaseUs, ...granted.terms(), queues: [{ queue, slots, ahead }] }
       })
       await granted.add(worker, claim)
       this.#inDoubt = false
