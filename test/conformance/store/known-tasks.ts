@@ -98,6 +98,41 @@ function alone(backend: StoreBackend): void {
     expect(await w.start({})).toEqual(['x'])
   })
 
+  test('a listed job that comes to a parked lane among unlisted ones starts', async () => {
+    const w = harness()
+    const [a] = await staff(w, ['a1', 'a2', 't45040'])
+    await w.define({ c: { rate: 10, per: '1s' } })
+    const more = (...tasks: string[]): Promise<unknown> =>
+      w.store.enqueue(tasks.map((each) => w.job(each, { limits: ['c'], priority: each.startsWith('a') ? -1 : 0 })))
+    await w.add('x', { limits: ['c'], priority: 2 })
+    expect(await w.start({ ...a })).toEqual([])
+    await more('x', 'y', 'a1', 'y')
+    expect(await w.start({ ...a })).toEqual(['a1'])
+    await more('y')
+    await more('a2')
+    await more('y')
+    expect(await w.start({ ...a })).toEqual(['a2'])
+    // The same hash as t45040.
+    await more('t1481')
+    expect(await w.start({ ...a })).toEqual([])
+    await more('t45040')
+    expect(await w.start({ ...a })).toEqual(['t45040'])
+    await more(...Array.from({ length: 40 }, (_, i) => `x${i}`), 'a1')
+    expect(await w.start({ ...a })).toEqual(['a1'])
+  })
+
+  test('a task that no worker lists is named to each worker that comes later', async () => {
+    const w = harness()
+    const [a] = await staff(w, ['a'])
+    await w.define({ c: { concurrency: 1 } })
+    const named = async (worker: number): Promise<unknown> => {
+      await w.store.enqueue([w.job('x', { limits: ['c'] })])
+      return (await w.claim({ worker, tasks: ['a'] })).unknown
+    }
+    expect(await named(a!.worker)).toEqual([{ queue: 'q', task: 'x' }])
+    expect(await named(await w.store.join(['q'], 1e9, ['a']))).toEqual([{ queue: 'q', task: 'x' }])
+  })
+
   test('tasks that no worker lists are named, and explained', async () => {
     const w = harness()
     const [a] = await staff(w, ['a'])
@@ -200,6 +235,34 @@ function together(backend: StoreBackend): void {
       expect(await w.start({ ...b })).toEqual(['b2'])
     },
   )
+
+  test('go in the order of a lane that one of them parked', async () => {
+    const w = harness()
+    const [a, b] = await staff(w, ['a'], ['b'])
+    await w.define({ c: { concurrency: 1 } })
+    await w.add('x', { limits: ['c'], priority: 2 })
+    expect(await w.start({ ...a })).toEqual([])
+    await w.add('b', { limits: ['c'], priority: 3 })
+    await w.add('a', { limits: ['c'] })
+    const claim = await w.claim({ ...a })
+    expect([claim.jobs.length, w.ms(claim.nextWakeUs)]).toEqual([0, 50])
+    expect(await w.start({ ...b })).toEqual(['b'])
+    await w.settle('b', undefined, b!.worker)
+    expect(await w.start({ ...a })).toEqual(['a'])
+  })
+
+  test('start what comes to a lane that was parked before they came', async () => {
+    const w = harness()
+    const [a] = await staff(w, ['a'])
+    await w.define({ c: { rate: 10, per: '1s' } })
+    await w.add('x', { limits: ['c'], priority: 2 })
+    expect(await w.start({ ...a })).toEqual([])
+    const b = { worker: await w.store.join(['q'], 1e9, ['b']), tasks: ['b'] }
+    expect(await w.start(b)).toEqual([])
+    await w.add('b', { limits: ['c'] })
+    expect(await w.start({ ...a })).toEqual([])
+    expect(await w.start(b)).toEqual(['b'])
+  })
 
   test('a claim that comes but once waits for no other worker', async () => {
     const w = harness()

@@ -19,7 +19,7 @@ DECLARE
   v_reshared boolean; v_apart boolean; v_spread text[]; v_all text[]; v_given int[]; v_new record;
   v_turn bigint := p_turn;
   v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen);
-  v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_count int;
+  v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_count int; v_parked bigint[];
   v_shared text[] := sluice.shared_queues(p_queues); v_striped boolean := v_shared <> p_queues;
   v_row record; v_rows tid[] := '{}';
 BEGIN
@@ -80,28 +80,39 @@ BEGIN
   v_all := v_keys;
   v_given := v_shares;
   -- Never by index: to reach one text of an array the server walks over all before it. A job behind
-  -- the head of a lane that is known to have jobs changes nothing there: it just joins.
+  -- the head of a lane that is known to have jobs changes nothing there: it just joins. So it does
+  -- in a parked lane, if the claimer has parked it and nothing in it is listed even now.
   SELECT coalesce(bool_or(a.reshares), false), array_agg(a.key) FILTER (WHERE NOT a.joins),
     array_agg(a.queue) FILTER (WHERE NOT a.joins), array_agg(a.uses) FILTER (WHERE NOT a.joins),
     array_agg(a.fair) FILTER (WHERE NOT a.joins), array_agg(a.share) FILTER (WHERE NOT a.joins),
     array_agg(a.look) FILTER (WHERE NOT a.joins), array_agg(a.level) FILTER (WHERE NOT a.joins),
-    array_agg(a.first) FILTER (WHERE NOT a.joins)
-  INTO v_reshared, v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts
+    array_agg(a.first) FILTER (WHERE NOT a.joins),
+    array_agg(a.parked) FILTER (WHERE a.joins AND a.parked IS NOT NULL)
+  INTO v_reshared, v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts, v_parked
   FROM (
     SELECT n.*, l.share <> n.share AS reshares,
+      CASE WHEN l.state = {{lane.parked}} THEN l.head END AS parked,
       NOT v_apart AND NOT n.look AND n.level IS NOT NULL AND l.sieve IS NULL
         AND coalesce(
-          l.state IN ({{lane.open}}, {{lane.waiting}})
+          l.state IN ({{lane.open}}, {{lane.waiting}}, {{lane.parked}})
             AND (
               n.level < sluice.lane_level(l.priority)
                 OR (n.level = sluice.lane_level(l.priority) AND n.first >= l.head)
-            ),
+            )
+            AND CASE
+              WHEN l.state = {{lane.parked}}
+                THEN l.passed = p_known
+                  AND sluice.is_unlisted(n.queue, n.key, p_tasks, p_worker, v_now)
+              ELSE true
+            END,
           false
         ) AS joins
     FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts) n(
         key, queue, uses, fair, share, look, level, first
       )
     LEFT JOIN LATERAL (SELECT * FROM sluice.lanes WHERE key = n.key {{apart}}) l ON true
+    -- Else each of the columns that are made of it would compute it again.
+    {{apart}}
   ) a;
   -- A lane has the share of the job that came last.
   IF v_reshared THEN
@@ -109,7 +120,7 @@ BEGIN
     SET share = a.share
     FROM unnest(v_all, v_given) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
   END IF;
-  IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
+  IF v_keys IS NULL AND v_parked IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
   IF v_apart THEN
     -- The limits of lanes that came together. If their first jobs have gone: those of any.
     SELECT array_agg(n.key), array_agg(n.queue), array_agg(coalesce(n.uses, j.uses)),
@@ -208,8 +219,9 @@ BEGIN
     (
       SELECT json_agg(u)
       FROM (
-        SELECT DISTINCT sluice.shared_queue(h.queue) AS queue, h.task FROM head h
-        WHERE h.unlisted
+        SELECT sluice.shared_queue(h.queue) AS queue, h.task FROM head h WHERE h.unlisted
+        UNION SELECT j.queue, j.task FROM sluice.jobs j
+        WHERE j.seq = ANY (v_parked) AND j.state + 0 = {{job.available}}
       ) u
     ) AS unknown,
     array_agg(key) FILTER (WHERE id IS NULL) AS keys,

@@ -1,8 +1,8 @@
 -- Whether a lane has waiting jobs, and neither a claimer with these tasks nor another worker can
 -- start any of them: one index probe for each of its tasks. The caller skips lanes with many tasks.
 -- The index has the hashes of lanes and tasks. A task with the hash of the one before it is not
--- seen, so the claimer's own are looked for by name. The lane's name is compared so that no other
--- index fits.
+-- seen, so a task with the hash of one of the claimer's leaves the lane to the decision. The lane's
+-- name is compared so that no other index fits.
 CREATE OR REPLACE FUNCTION sluice.is_unlisted(
   p_queue text, p_lane text, p_tasks text[], p_worker bigint, p_now bigint
 ) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
@@ -13,15 +13,8 @@ BEGIN
     WHERE hashtext(j.lane) = hashtext(p_lane) AND j.lane || '' = p_lane
       AND j.state = {{job.available}} AND hashtext(j.task) > v_hash
     ORDER BY hashtext(j.task) LIMIT 1;
-    IF NOT FOUND THEN
-      RETURN n > 1 AND NOT EXISTS (
-        SELECT 1 FROM unnest(p_tasks) t(task), sluice.jobs j
-        WHERE hashtext(j.lane) = hashtext(p_lane) AND j.lane || '' = p_lane
-          AND j.state = {{job.available}} AND hashtext(j.task) = hashtext(t.task)
-          AND j.task = t.task
-      );
-    END IF;
-    IF v_task = ANY (p_tasks)
+    IF NOT FOUND THEN RETURN n > 1; END IF;
+    IF EXISTS (SELECT 1 FROM unnest(p_tasks) t WHERE hashtext(t) = v_hash)
       OR EXISTS (
         SELECT 1 FROM sluice.workers w
         WHERE w.alive_until > p_now AND w.id <> p_worker AND v_queue = ANY (w.queues)

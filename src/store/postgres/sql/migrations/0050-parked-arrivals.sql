@@ -1,0 +1,1 @@
+-- Only functions: what arrives in a parked lane and is not listed leaves the lane as it is.
