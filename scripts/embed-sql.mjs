@@ -4,8 +4,10 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { END_OF_TIME_MS, END_OF_TIME_US } from '../src/base/instant.ts'
 import { FLOW_STATES, MAX_PARENT_RESULTS_BYTES } from '../src/jobs/flow.ts'
+import { MAX_ATTEMPTS } from '../src/jobs/retry-policy.ts'
 import { MAX_FLOW_BYTES, MAX_FLOW_STEPS, MAX_UNREAD_SIGNALS } from '../src/jobs/workflow.ts'
 import { LIFT } from '../src/policy/admission/guaranteed.ts'
+import { MAX_UNITS } from '../src/policy/limits/normalise.ts'
 import * as FIELDS from '../src/store/postgres/sql/fields.ts'
 import { LANE, STATE } from '../src/store/shared/state.ts'
 import { STOPPED, TOO_LARGE } from '../src/store/shared/stored-flows.ts'
@@ -50,6 +52,9 @@ const CONSTANTS = {
   guaranteed_lift: LIFT,
   kept_failures: 25,
   max_parent_results_bytes: MAX_PARENT_RESULTS_BYTES,
+  max_attempts: MAX_ATTEMPTS,
+  max_units: MAX_UNITS,
+  max_exact: Number.MAX_SAFE_INTEGER,
   max_flow_steps: MAX_FLOW_STEPS,
   max_flow_bytes: MAX_FLOW_BYTES,
   max_unread_signals: MAX_UNREAD_SIGNALS,

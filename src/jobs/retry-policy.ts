@@ -32,7 +32,8 @@ export interface RetryPolicy {
   readonly jitter: boolean
 }
 
-const MAX_ATTEMPTS = 10_000
+/** The most attempts of a job. */
+export const MAX_ATTEMPTS = 10_000
 const DEFAULT_MAX_US = 300_000_000
 const BACKOFFS: readonly string[] = ['exponential', 'fixed', 'linear', 'polynomial', 'none']
 const OPTIONS = ['attempts', 'backoff', 'initial', 'max', 'factor', 'jitter'] as const

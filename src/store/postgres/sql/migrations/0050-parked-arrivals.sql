@@ -1,1 +1,2 @@
--- Only functions: what arrives in a parked lane and is not listed leaves the lane as it is.
+-- Only functions: what arrives in a parked lane and is not listed leaves the lane as it is, and
+-- sluice.enqueue refuses what an engine would.
