@@ -68,8 +68,8 @@ BEGIN
   END;
 END $f$;
 
--- The first number in a JSON text that JavaScript cannot keep, as in http/exact-numbers.ts; null:
--- it keeps all. Beyond 2^53 a number needs an exponent, and has to read back as the same digits.
+-- The first number in a JSON text that JavaScript cannot keep, as in base/exact-numbers.ts; null:
+-- it keeps all. Beyond 2^53 a number has to read back as the same digits.
 CREATE OR REPLACE FUNCTION sluice.inexact_number(p_json text) RETURNS text LANGUAGE plpgsql
 IMMUTABLE SET extra_float_digits = 1 AS $f$
 DECLARE v_number text; v_value float8;
@@ -84,7 +84,7 @@ BEGIN
     LOOP
       v_value := v_number::float8;
       IF abs(v_value) > {{max_exact}}
-        AND (v_number !~ '[eE]' OR v_number::numeric <> v_value::text::numeric)
+        AND v_number::numeric <> v_value::text::numeric
       THEN RETURN v_number; END IF;
     END LOOP;
   EXCEPTION WHEN numeric_value_out_of_range THEN RETURN v_number;
