@@ -184,4 +184,28 @@ describe.each(STORES)('calls of several processes at 1,000 starts a second on $n
     calls[1]?.end.abort()
     await Promise.all(calls.flatMap(({ waiting }) => waiting))
   })
+
+  it.each([1, 2])(
+    'use a strict limit up beside %i processes that fell silent, each with its calls first',
+    async (silent) => {
+      const strict = limit('strict', { rate: 200, per: '1s', burst: 1 })
+      const { clock, starts, stores, stop } = await crowd([...Array.from({ length: silent }, () => 10), 20, 20], strict)
+      await clock.advance(200)
+      const ends: (() => void)[] = []
+      for (const store of stores.slice(0, silent)) {
+        const claim = store.claim.bind(store)
+        store.claim = async (request) => {
+          await new Promise<void>((resolve) => ends.push(resolve))
+          return claim(request)
+        }
+      }
+      const before = sum(starts.slice(silent))
+      await clock.advance('3s')
+      // Each silence is waited for once in half a second, and not at every start.
+      expect(sum(starts.slice(silent)) - before).toBeGreaterThan(500)
+      for (const store of stores.slice(0, silent)) Reflect.deleteProperty(store, 'claim')
+      for (const end of ends) end()
+      await stop()
+    },
+  )
 })

@@ -37,7 +37,14 @@ export class Yielding {
     const blocks = (queue: number): boolean => isHere(queue) || this.#source.served(queue) === 'elsewhere'
     const isLate = (lane: Lane): boolean => !isHere(lane.queue) && this.#wasOpen(lane, decision)
     const holds = (deputy: Lane): boolean => blocks(deputy.queue) && !isLate(deputy)
-    const lane = waitList.first(blocks, except, holds)
+    let lane = waitList.first(blocks, except, holds)
+    // A process of plain code is never full. A silent one misses its turn, or each start would wait for it.
+    while (lane && isLate(lane) && this.#source.ofCalls(lane.queue) && lane.turn < decision.nowUs) {
+      lane.turn = decision.nowUs
+      lane.changed = true
+      waitList.join(lane)
+      lane = waitList.first(blocks, except, holds)
+    }
     if (!lane || isHere(lane.queue)) return lane
     if (!isLate(lane)) return this.#precedes(waitList, except, lane, { blocks, isHere, holds })
     // Where the list itself begins with a late lane, no deputy of another worker counts.
