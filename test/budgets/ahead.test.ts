@@ -1,5 +1,6 @@
 // Calls of plain code that are granted ahead, each for its own instant, on a clock that the test moves.
 import { describe, expect, it } from 'vitest'
+import { SluiceError } from '../../src/base/errors.ts'
 import { internalsOf } from '../../src/engine/internals.ts'
 import { type Duration, limit, type Sluice } from '../../src/exports/index.ts'
 import { FlowsHarness, STORES } from '../flows/flows-harness.ts'
@@ -19,7 +20,7 @@ describe.each(STORES)('calls of a strict limit granted ahead on $name', (kind) =
     store.budgets.acquire = (...given) => (counts.calls++, acquire(...given))
     await engine.limits.acquire([strict])
     const begunUs = clock.monotonicUs()
-    return { harness, clock, engine, counts, ms: () => (clock.monotonicUs() - begunUs) / 1000 }
+    return { harness, clock, engine, store, counts, ms: () => (clock.monotonicUs() - begunUs) / 1000 }
   }
 
   /** Callers that start one after the other, and the instants of their starts in ms. */
@@ -123,5 +124,39 @@ describe.each(STORES)('calls of a strict limit granted ahead on $name', (kind) =
     // One instant may have been taken when it stopped.
     expect(ms()).toBeLessThanOrEqual(stoppedMs + 1)
     expect(started).toBeGreaterThanOrEqual(100)
+  })
+
+  it('start at last, though the store fails at the instant of one while a claim is on its way', async () => {
+    const { clock, engine, store } = await stage()
+    const both = limit('both', { rate: 1000, per: '1s', burst: 1, concurrency: 100 })
+    await (await engine.limits.acquire([both])).release()
+    const begin = store.budgets.begin.bind(store.budgets)
+    const state = { claiming: false, failed: false }
+    store.budgets.begin = async (...given) => {
+      const fails = state.claiming && !state.failed
+      state.failed ||= fails
+      if (fails) throw new SluiceError('store.io', 'The connection was lost.', { lasts: 'passes' })
+      return begin(...given)
+    }
+    const claim = store.claim.bind(store)
+    store.claim = async (request) => {
+      state.claiming = true
+      const answer = await claim(request)
+      await clock.sleep(2)
+      state.claiming = false
+      return answer
+    }
+    let started = 0
+    const call = async (): Promise<void> => {
+      const permit = await engine.limits.acquire([both])
+      started++
+      await permit.release()
+    }
+    const calls = Array.from({ length: 60 }, call)
+    await clock.advance('20s')
+    expect(state.failed).toBe(true)
+    expect(started).toBe(60)
+    await Promise.all(calls)
+    expect((await engine.limits.inspect('both'))[0]).toMatchObject({ active: 0, waiting: 0 })
   })
 })

@@ -63,7 +63,7 @@ export class Tickets {
   #again = false
   /** Another commit came while a claim was on its way. */
   #news = false
-  /** A claim may have taken tickets without an answer to this process. */
+  /** A claim may have taken tickets that this process does not start. */
   #inDoubt = false
   #wake: Timer | null = null
   /** When it wakes, on the steady clock. */
@@ -310,9 +310,10 @@ export class Tickets {
     try {
       const worker = await membership.join()
       await granted.settled()
-      if (this.#inDoubt) await store.releaseLost(worker, granted.runs())
+      const wasInDoubt = this.#inDoubt
+      this.#inDoubt = false
+      if (wasInDoubt) await store.releaseLost(worker, granted.runs())
       await this.#storeRest()
-      this.#inDoubt = true
       const [before] = this.#lines.size === 1 ? this.#tickets.values() : []
       const claim = await store.claim(() => {
         this.#again = this.#news = false
@@ -322,7 +323,6 @@ export class Tickets {
         return { worker, leaseUs, ...granted.terms(), queues: [{ queue, slots, ahead }] }
       })
       await granted.add(worker, claim)
-      this.#inDoubt = false
       this.#failures = 0
       if (claim.wakesOthers) engine?.changed()
       engine?.claimed({ ...claim, jobs: [], rejected: claim.rejected.filter((each) => each.task !== TICKET) })
@@ -330,7 +330,7 @@ export class Tickets {
       if (this.#forPermits > 0) membership.watch()
       this.#wakeAt(this.#patience(claim, before) ?? claim.nextWakeUs)
     } catch {
-      this.#restAWhile()
+      this.#returned(true)
     }
   }
 
