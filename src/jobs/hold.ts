@@ -18,6 +18,8 @@ export interface Starter {
   giveBack(jobs: readonly GrantedJob[]): Promise<void>
   /** The claim on its way; null: there is none. */
   claiming(): Promise<void> | null
+  /** Starts that have begun, and of which their callers do not know so far. Absent: there are none. */
+  beginning?(): Promise<unknown>
 }
 
 /** When a start may begin for which a backend was paid, on the steady clock. */
@@ -127,6 +129,7 @@ export class Hold {
       await starter.claiming()
       await first
       await giveBack()
+      await starter.beginning?.()
       return await change()
     } finally {
       this.#changing--

@@ -159,4 +159,86 @@ describe.each(STORES)('calls of a strict limit granted ahead on $name', (kind) =
     await Promise.all(calls)
     expect((await engine.limits.inspect('both'))[0]).toMatchObject({ active: 0, waiting: 0 })
   })
+
+  it('leave no row and no permit behind when their engine stops, and when their limit comes to count permits', async () => {
+    const { harness, clock, engine, store } = await stage()
+    const calls = Array.from({ length: 5 }, () => engine.limits.acquire([strict]))
+    await clock.advance(5)
+    await Promise.all(calls)
+    // The rows of the last ones have yet to go.
+    await engine.limits.override('strict', undefined, { concurrency: 1 })
+    expect((await engine.limits.inspect('strict'))[0]).toMatchObject({ active: 0 })
+    await engine.limits.clearOverride('strict')
+    const remove = store.budgets.remove.bind(store.budgets)
+    store.budgets.remove = () => Promise.reject(new SluiceError('store.io', 'Lost.', { lasts: 'passes' }))
+    const late = Array.from({ length: 3 }, () => engine.limits.acquire([strict]))
+    await clock.advance(5)
+    await Promise.all(late)
+    store.budgets.remove = remove
+    await harness.stop(engine)
+    const second = await harness.start({ tasks: [] })
+    await second.limits.override('strict', undefined, { concurrency: 1 })
+    expect((await second.limits.inspect('strict'))[0]).toMatchObject({ active: 0 })
+  })
+
+  it('hold one permit each, though the answer to their begin was lost', async () => {
+    const { clock, engine, store } = await stage()
+    const both = limit('both', { rate: 1000, per: '1s', burst: 1, concurrency: 100 })
+    await (await engine.limits.acquire([both])).release()
+    const begin = store.budgets.begin.bind(store.budgets)
+    let lost = false
+    store.budgets.begin = async (...given) => {
+      const begun = await begin(...given)
+      if (lost) return begun
+      lost = true
+      throw new SluiceError('store.io', 'The answer was lost.', { lasts: 'passes' })
+    }
+    const calls = Array.from({ length: 10 }, async () => (await engine.limits.acquire([both])).release())
+    await clock.advance('20s')
+    await Promise.all(calls)
+    expect((await engine.limits.inspect('both'))[0]).toMatchObject({ active: 0, waiting: 0 })
+  })
+
+  it('start in the order of their callers, though some come too late to start at their instants', async () => {
+    const { clock, engine } = await stage()
+    const order: number[] = []
+    const calls = Array.from({ length: 60 }, async (_, i) => {
+      await engine.limits.acquire([strict])
+      order.push(i)
+      // The process stalls now and then, for longer than it is granted ahead.
+      if (i % 10 === 5)
+        for (const endUs = clock.monotonicUs() + 30_000; clock.monotonicUs() < endUs;) await clock.advance(1)
+    })
+    await clock.advance('1s')
+    await Promise.all(calls)
+    expect(order).toEqual(Array.from({ length: 60 }, (_, i) => i))
+  })
+
+  it('have begun, or have not, when a pause resolves', async () => {
+    const { clock, engine, store } = await stage()
+    const both = limit('both', { rate: 1000, per: '1s', burst: 1, concurrency: 100 })
+    await (await engine.limits.acquire([both])).release()
+    const begin = store.budgets.begin.bind(store.budgets)
+    store.budgets.begin = async (...given) => {
+      await clock.sleep(3)
+      return begin(...given)
+    }
+    let started = 0
+    const calls = Array.from({ length: 20 }, async () => {
+      const permit = await engine.limits.acquire([both])
+      started++
+      await permit.release()
+    })
+    await clock.advance(5)
+    const paused = engine.limits.pause('both')
+    let atPause = -1
+    void paused.then(() => (atPause = started))
+    await clock.advance(50)
+    await paused
+    expect(atPause).toBe(started)
+    await engine.limits.resume('both')
+    await clock.advance(200)
+    await Promise.all(calls)
+    expect(started).toBe(20)
+  })
 })

@@ -31,10 +31,13 @@ describe.each(STORES)('the items of a step on $name', (kind) => {
   it('see what the step sees, whether each has a copy or not', async () => {
     const harness = new FlowsHarness(kind)
     const g = listed('g')
-      .step('work', ({ item, index, list, broken, left, input: given }) => {
+      .step('work', (seen) => {
+        const { item, index, list, broken, left, input: given } = seen
         // The next item sees none of it.
         const { length } = list
         list.splice(0)
+        Object.assign(seen, { list: null, input: null })
+        Object.freeze(seen)
         return [item.i, index, length, 'failed' in (broken as object), left ?? 'skipped', given.count]
       })
       .output(({ work }) => work)
@@ -113,5 +116,25 @@ describe.each(STORES)('the items of a step on $name', (kind) => {
     expect(await flow.result()).toBe(200)
     expect(refusals).toBeLessThanOrEqual(0)
     expect(attempts).toEqual(Array.from({ length: 200 }, () => 1))
+  })
+
+  it('are read once for all items of a step, also of many flows at once', async () => {
+    const harness = new FlowsHarness(kind)
+    const g = graph('g', input<Given>())
+      .step('list', ({ input: { count } }) => Array.from({ length: count }, (_, i) => ({ i, note: NOTE })))
+      .after('list')
+      .each(({ list }) => list, { atOnce: 2 })
+      .step('work', ({ list }) => list.length)
+      .output(({ work }) => work.length)
+    const engine = await harness.start({ workflows: [g] })
+    const { store } = await internalsOf(engine).open()
+    const enter = store.enterFlow.bind(store)
+    let reads = 0
+    store.enterFlow = (seq) => (reads++, enter(seq))
+    const flows = await Promise.all(Array.from({ length: 20 }, () => g.start({ count: 100 })))
+    await harness.clock.advance('60s')
+    for (const flow of flows) expect(await flow.result()).toBe(100)
+    // Entries of the flows read it too.
+    expect(reads).toBeLessThan(20 * 8)
   })
 })

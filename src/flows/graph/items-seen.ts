@@ -9,7 +9,7 @@ import type { SeenValues } from './seen.ts'
 /** Copies of what all items of a step see, in bytes together; beyond it their jobs leave it with the flow. */
 export const COPIED_AT_MOST = 1_048_576
 /** The steps whose items see what this process remembers. */
-const KEPT_AT_MOST = 16
+const KEPT_AT_MOST = 100
 
 /** Makes the values that one item sees. They are read from JSON when the item looks at them: no item shares them. */
 type Look = () => SeenValues | Promise<SeenValues>
@@ -22,7 +22,7 @@ export function itemsTask(task: string): string {
 /** Reads once from its flow, for all items of a step, the values that they see. */
 export class ItemsSeen {
   readonly #model: GraphModel
-  /** By the id that a step gives its items when it begins; the oldest first. */
+  /** By the id that a step gives its items when it begins; the least recently used first. */
   readonly #known = new Map<string, Promise<Look>>()
 
   constructor(model: GraphModel) {
@@ -31,17 +31,18 @@ export class ItemsSeen {
 
   /** @param read reads the flow, unless it was read for these items before */
   async of(id: string, step: string, read: () => Promise<FlowMemory | null>): Promise<SeenValues> {
-    const known = this.#known.get(id) ?? this.#read(id, step, read)
-    return (await known)()
-  }
-
-  #read(id: string, step: string, read: () => Promise<FlowMemory | null>): Promise<Look> {
-    const look = read().then((memory) => lookOf(this.#model, step, memory))
+    const look = this.#known.get(id) ?? read().then((memory) => lookOf(this.#model, step, memory))
+    this.#known.delete(id)
     this.#known.set(id, look)
     for (const oldest of this.#known.keys()) if (this.#known.size > KEPT_AT_MOST) this.#known.delete(oldest)
-    // The next item reads again.
-    look.catch(() => this.#known.delete(id))
-    return look
+    try {
+      const seen = await look
+      return await seen()
+    } catch (error) {
+      // The next item reads again.
+      this.#known.delete(id)
+      throw error
+    }
   }
 }
 
@@ -64,25 +65,30 @@ async function lookOf(model: GraphModel, step: string, memory: FlowMemory | null
   const form = memory.definition === null ? model.form : (JSON.parse(memory.definition) as GraphForm)
   const records = new Map(memory.steps.map((record) => [record.name, record]))
   const outcomes = outcomesOf(form.steps[step]?.after ?? [], (name) => records.get(name))
-  const input = (): unknown => inputOf(model, valueOf(memory.input) ?? undefined)
+  const { input: text } = memory
+  const input = (): unknown => inputOf(model, valueOf(text) ?? undefined)
   const first = input()
-  if (!(first instanceof Promise)) return () => lazily(outcomes.set('input', input))
+  if (!(first instanceof Promise)) return () => lazily(new Map([['input', input], ...outcomes]))
   await first
-  return async () => Object.assign(lazily(outcomes), { input: await input() })
+  return async () => {
+    const checked = await input()
+    return lazily(new Map([['input', () => checked], ...outcomes]))
+  }
 }
 
-/** An object that makes each of its values when it is read first. */
+/** An object that makes each of its values when it is read first. Step code may change it, and freeze it. */
 function lazily(values: ReadonlyMap<string, () => unknown>): Record<string, unknown> {
-  const made: Record<string, unknown> = {}
-  for (const [name, make] of values)
-    Object.defineProperty(made, name, {
+  const seen: Record<string, unknown> = {}
+  for (const [name, make] of values) {
+    let made: { readonly value: unknown } | null = null
+    Object.defineProperty(seen, name, {
       enumerable: true,
       configurable: true,
-      get: () => {
-        const value = make()
-        Object.defineProperty(made, name, { value, enumerable: true, writable: true, configurable: true })
-        return value
+      get: () => (made ??= { value: make() }).value,
+      set: (value: unknown) => {
+        made = { value }
       },
     })
-  return made
+  }
+  return seen
 }

@@ -37,6 +37,7 @@ export class GrantedTickets {
   /** Those that have started without a permit, and whose rows go. */
   #started: GrantedJob[] = []
   #removing: Promise<void> | null = null
+  readonly #beginning = new Set<Promise<void>>()
 
   constructor(options: GrantedTicketsOptions) {
     this.#options = options
@@ -47,9 +48,11 @@ export class GrantedTickets {
       aheadUs,
       budgets: null,
       starter: {
-        begin: (job) => void this.#begin([job]).catch(() => options.returned(true)),
+        begin: (job) => this.#beginOne(job),
         giveBack: (jobs) => this.#giveBack(jobs),
         claiming,
+        // The change may give a permit to each row that is left.
+        beginning: () => Promise.all(this.#beginning).then(() => this.remove().catch(() => undefined)),
       },
     })
   }
@@ -96,6 +99,14 @@ export class GrantedTickets {
     await this.#giveBack(this.#hold.take(({ id }) => meant?.has(id) ?? true))
   }
 
+  /** Gives back all that are held, and removes the rows of those that have started. */
+  async end(): Promise<void> {
+    await this.giveBack()
+    await Promise.all(this.#beginning)
+    await this.settled()
+    await this.remove()
+  }
+
   /** The rows of earlier starts are gone, or stay for now. */
   async settled(): Promise<void> {
     await this.#removing
@@ -112,6 +123,16 @@ export class GrantedTickets {
       this.#started.unshift(...started)
       throw error
     }
+  }
+
+  /** Begins a ticket at its instant. The row of the last one goes soon, those of others with the next claim. */
+  #beginOne(job: GrantedJob): void {
+    const begins = this.#begin([job]).catch(() => this.#options.returned(true))
+    const ends = begins.finally(() => {
+      this.#beginning.delete(ends)
+      if (this.#pending.size === 0) this.#removing = this.remove().catch(() => undefined)
+    })
+    this.#beginning.add(ends)
   }
 
   async #begin(jobs: readonly GrantedJob[]): Promise<void> {

@@ -3,8 +3,8 @@ import type { Denied, Granted, UnitRequest } from '../../limiter/contract/limite
 
 /** A caller that waits. */
 export interface Ticket {
-  readonly id: string
-  readonly request: UnitRequest
+  id: string
+  request: UnitRequest
   /** The refusal that made it wait. */
   readonly denied: Denied
   readonly sinceUs: number
@@ -29,7 +29,7 @@ const CROWD_US = 500_000
 /** The lines of the tickets of one process. Those of one line start in their order. */
 export class TicketLines {
   readonly #clock: Clock
-  readonly #lines = new Map<string, { count: number; last: Ticket }>()
+  readonly #lines = new Map<string, { readonly waiting: Set<Ticket>; last: Ticket }>()
   /** The only line, while it lasts that others wait for the same. */
   crowd: Crowd | null = null
 
@@ -47,13 +47,36 @@ export class TicketLines {
   }
 
   add(ticket: Ticket): void {
-    const { line } = ticket
-    this.#lines.set(line, { count: (this.#lines.get(line)?.count ?? 0) + 1, last: ticket })
+    const found = this.#lines.get(ticket.line)
+    if (found) found.last = ticket
+    else this.#lines.set(ticket.line, { waiting: new Set(), last: ticket })
+    this.#lines.get(ticket.line)?.waiting.add(ticket)
   }
 
-  remove({ line }: Ticket): void {
-    const found = this.#lines.get(line)
-    if (found && --found.count === 0) this.#lines.delete(line)
+  remove(ticket: Ticket): void {
+    const { waiting } = this.#lines.get(ticket.line) ?? {}
+    if (waiting?.delete(ticket) && waiting.size === 0) this.#lines.delete(ticket.line)
+  }
+
+  /**
+   * The ticket that has waited longest in the line of a granted one. The two are exchanged but for their callers: a start
+   * that came too late is granted again behind others of its line.
+   */
+  oldest(granted: Ticket): Ticket {
+    for (const oldest of this.#lines.get(granted.line)?.waiting ?? []) {
+      if (oldest.stored !== 'yes' || oldest === granted) return granted
+      const { id, request } = oldest
+      Object.assign(oldest, { id: granted.id, request: granted.request })
+      Object.assign(granted, { id, request })
+      return oldest
+    }
+    return granted
+  }
+
+  /** The refusal of a ticket that has waited for too long. */
+  lateness({ denied, sinceUs }: Ticket): Denied {
+    const leftUs = (denied.retryAfterUs ?? 0) - (this.#clock.monotonicUs() - sinceUs)
+    return { ...denied, retryAfterUs: leftUs > 0 ? leftUs : null }
   }
 
   /** Others wait for the same as this line does. @param denied the refusal of its calls */

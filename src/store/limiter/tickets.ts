@@ -63,6 +63,8 @@ export class Tickets {
   #again = false
   /** Another commit came while a claim was on its way. */
   #news = false
+  /** Changes of limits on their way: nothing is claimed meanwhile, nor does the store decide. */
+  #changes = 0
   /** A claim may have taken tickets that this process does not start. */
   #inDoubt = false
   #wake: Timer | null = null
@@ -118,7 +120,9 @@ export class Tickets {
         settle: end,
       }
       const patience =
-        waitUs === Infinity ? null : clock.setTimer(() => leave(this.#lateness(ticket)), Math.max(0, waitUs / 1000))
+        waitUs === Infinity
+          ? null
+          : clock.setTimer(() => leave(this.#lines.lateness(ticket)), Math.max(0, waitUs / 1000))
       signal?.addEventListener('abort', abort)
       const claimUs = this.#claimUs(ticket)
       this.#tickets.set(ticket.id, ticket)
@@ -131,9 +135,11 @@ export class Tickets {
 
   /** Runs a change of limits, before which the granted starts that use them go back. */
   async changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
+    this.#changes++
     try {
       return await this.#granted.changing(uses, change)
     } finally {
+      this.#changes--
       this.changed()
     }
   }
@@ -146,12 +152,12 @@ export class Tickets {
     else if (this.#tickets.size > 0 && !(elsewhere && this.#patient)) this.#claimSoon()
   }
 
-  /** The refusal of the calls that wait for the same, if it still stands for one that comes now. */
+  /** The refusal of the calls of its line, if it stands for one that comes now: it must not overtake them. */
   denialOf(request: UnitRequest, waitUs: number): Denied | null {
     const line = lineOf(request)
     const crowd = this.#lines.crowdOf(line)
     if (crowd) return (crowd.denied.retryAfterUs ?? Infinity) <= waitUs ? crowd.denied : null
-    return waitUs === Infinity && this.#followsUs(line) !== null ? (this.#lines.last(line)?.denied ?? null) : null
+    return waitUs === Infinity ? (this.#lines.last(line)?.denied ?? null) : null
   }
 
   /** When the next claim stores a ticket that starts after those of its line, on the steady clock; null: it is stored now. */
@@ -205,8 +211,7 @@ export class Tickets {
     for (const ticket of tickets) ticket.settle(error)
     await this.#leaving
     await this.#claiming
-    await this.#granted.giveBack()
-    await this.#granted.settled()
+    await this.#granted.end()
     const ids = [...this.#dropping.splice(0), ...tickets.flatMap(({ id, stored }) => (stored === 'yes' ? [id] : []))]
     if (ids.length > 0) await this.#options.store.budgets.drop(ids)
   }
@@ -258,7 +263,6 @@ export class Tickets {
     if (!this.#wake || claimUs < this.#wakesUs) this.#wakeOn(claimUs)
   }
 
-  /** Stores the tickets that were left to the next claim. */
   async #storeRest(): Promise<void> {
     await Promise.all([...this.#later].map((ticket) => this.#store(ticket)))
   }
@@ -269,12 +273,6 @@ export class Tickets {
     this.#later.delete(ticket)
     if (denied.retryAfterUs === null) this.#forPermits--
     this.#lines.remove(ticket)
-  }
-
-  /** The refusal of a ticket that has waited for too long. */
-  #lateness({ denied, sinceUs }: Ticket): Denied {
-    const leftUs = (denied.retryAfterUs ?? 0) - (this.#options.clock.monotonicUs() - sinceUs)
-    return { ...denied, retryAfterUs: leftUs > 0 ? leftUs : null }
   }
 
   /** Takes out the tickets of one turn of the event loop together. */
@@ -294,7 +292,7 @@ export class Tickets {
   }
 
   #claimSoon(): void {
-    if (this.#ended || this.#rest) return
+    if (this.#ended || this.#rest || this.#changes > 0) return
     if (this.#claiming) this.#again = true
     else if (this.#tickets.size > 0)
       this.#claiming = this.#claim().finally(() => {
@@ -334,10 +332,12 @@ export class Tickets {
     }
   }
 
-  #begin(job: GrantedJob, granted: Granted): void {
-    const ticket = this.#tickets.get(job.id)
-    if (ticket) ticket.settle(granted)
-    else this.#options.giveBack(job.uses, granted)
+  #begin(job: GrantedJob, start: Granted): void {
+    const granted = this.#tickets.get(job.id)
+    if (!granted) return this.#options.giveBack(job.uses, start)
+    const oldest = this.#lines.oldest(granted)
+    this.#tickets.set(granted.id, granted).set(oldest.id, oldest)
+    oldest.settle(start)
   }
 
   #returned(failed: boolean): void {
@@ -348,7 +348,7 @@ export class Tickets {
 
   #reject(id: string): void {
     const ticket = this.#tickets.get(id)
-    ticket?.settle(this.#lateness(ticket))
+    ticket?.settle(this.#lines.lateness(ticket))
     this.#drop(id)
   }
 

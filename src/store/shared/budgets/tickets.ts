@@ -5,9 +5,10 @@ import { isEnd, STATE } from '../state.ts'
 
 const REMOVE = `DELETE FROM sluice.jobs WHERE seq = ANY ($1::bigint[]) AND worker = $2 AND state = ${STATE.active}`
 const BEGIN = `${REMOVE} RETURNING seq, array_to_json(permits)::text`
+const REMOVED = `${REMOVE} RETURNING array_to_json(permits)::text`
 const PERMITS = `INSERT INTO sluice.permits (id, buckets, until)
   SELECT e.value ->> 0, e.value ->> 1, (e.value ->> 2)::bigint FROM json_array_elements($1::json) e
-  WHERE true ON CONFLICT (id) DO NOTHING`
+  WHERE true ON CONFLICT (id) DO NOTHING RETURNING id`
 const WAITING = `SELECT seq FROM sluice.jobs WHERE id = ANY ($1::uuid[]) AND state = ${STATE.available} ORDER BY seq FOR UPDATE`
 const LEFT = `UPDATE sluice.jobs SET state = ${STATE.cancelled} WHERE seq = ANY ($1::bigint[])`
 const GONE = `DELETE FROM sluice.jobs WHERE id = ANY ($1::uuid[])
@@ -40,13 +41,21 @@ export function* beginTickets(
     const of = buckets.filter((id) => id > 0)
     if (ticket && of.length > 0) permits.push([ticket.permit, JSON.stringify(of), nowUs + ticket.leaseUs])
   }
-  if (permits.length > 0) yield* run(access.db, PERMITS, JSON.stringify(permits))
+  if (permits.length === 0) return begun
+  const taken = new Set((yield* all<[string]>(access.db, PERMITS, JSON.stringify(permits))).map(([id]) => id))
+  // The answer of an earlier call was lost: its ticket was stored and granted again.
+  const again = permits.flatMap(([id, buckets]) => (taken.has(id) ? [] : (JSON.parse(buckets) as number[])))
+  if (again.length > 0) yield* ask(() => access.returnPermits(again))
   return begun
 }
 
-/** Removes granted tickets without permits: nothing is left of them. */
-export function* removeTickets({ db }: Access, worker: number, seqs: readonly number[]): Reading<void> {
-  yield* run(db, REMOVE, seqs, worker)
+/** Removes started tickets. Answers whether permits return, since a limit has come to count them meanwhile. */
+export function* removeTickets(access: Access, worker: number, seqs: readonly number[]): Reading<boolean> {
+  const rows = yield* all<[string | null]>(access.db, REMOVED, seqs, worker)
+  const held = rows.flatMap(([permits]) => (permits === null ? [] : (JSON.parse(permits) as number[])))
+  const ids = held.filter((id) => id > 0)
+  if (ids.length > 0) yield* ask(() => access.returnPermits(ids))
+  return ids.length > 0
 }
 
 /** Takes tickets out that wait, or that a claim has discarded. */

@@ -29,7 +29,9 @@ export function budgetsOf(
     inspect: (bucket) => drive('look', (access) => inspectBucket(access, bucket)),
     forget: (bucket) => drive('adjust', (access) => forget(access, bucket)),
     begin: (worker, tickets) => drive('take', (access) => beginTickets(access, worker, tickets)),
-    remove: (worker, seqs) => drive('keep', (access) => removeTickets(access, worker, seqs)),
+    async remove(worker, seqs) {
+      if (await drive('keep', (access) => removeTickets(access, worker, seqs))) wake()
+    },
     drop: (ids) => drive('once', (access) => dropTickets(access, ids)),
     tickets: (ids) => drive('read', (access) => ticketsOf(access, ids)),
     async tidy() {
