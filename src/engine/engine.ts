@@ -106,8 +106,8 @@ export class Sluice {
   #stopping: Promise<void> | null = null
 
   readonly #place: Place
-  readonly #changing: Changing = (uses, change) =>
-    this.#budgets.changing(uses, () => this.#worker?.changing(uses, change) ?? change())
+  readonly #changingJobs: Changing = (uses, change) => this.#worker?.changing(uses, change) ?? change()
+  readonly #changing: Changing = (uses, change) => this.#budgets.changing(uses, () => this.#changingJobs(uses, change))
 
   constructor(options: SluiceOptions) {
     const settings = (this.#settings = settingsOf(options))
@@ -133,7 +133,7 @@ export class Sluice {
       calls,
       store,
       limits,
-      budgets: (this.#budgets = new PlainCode({ ...settings, limits, wakeup, openStore: open })),
+      budgets: (this.#budgets = new PlainCode({ ...settings, limits, wakeup, open, changing: this.#changingJobs })),
       tasks: this.#tasks,
       workflows: definitionsOf(options.workflows),
       events: this.#events,
@@ -340,6 +340,7 @@ export class Sluice {
       events: this.#events,
       wakeup: this.#wakeup,
       budgets: this.#open?.budgets ?? null,
+      changing: this.#changing,
       trim: (task, count) => trimTask(store, clock, task, count),
       instrumentation: () => this.#enqueuer.instrumentation,
     })

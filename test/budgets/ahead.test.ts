@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
 import { internalsOf } from '../../src/engine/internals.ts'
-import { type Duration, limit, type Sluice } from '../../src/exports/index.ts'
+import { type Duration, input, limit, RateLimited, type Sluice, task } from '../../src/exports/index.ts'
 import { FlowsHarness, STORES } from '../flows/flows-harness.ts'
 
 const strict = limit('strict', { rate: 1000, per: '1s', burst: 1 })
@@ -240,5 +240,36 @@ describe.each(STORES)('calls of a strict limit granted ahead on $name', (kind) =
     await clock.advance(200)
     await Promise.all(calls)
     expect(started).toBe(20)
+  })
+
+  it.each(['a call', 'a job'])('go back with those of the other kind where %s is refused', async (refused) => {
+    const { harness, clock } = await stage()
+    const crm = limit('crm', { rate: 1000, per: '1s', burst: 1 })
+    let starts = 0
+    let refusals = 0
+    const begin = (first: boolean): void => {
+      starts++
+      if (!first || refusals > 0) return
+      refusals++
+      throw new RateLimited({ retryAfter: '1s' })
+    }
+    const sync = task('sync', input<number>(), { limits: [crm], run: (n) => begin(refused === 'a job' && n === 0) })
+    const engine = await harness.start({ tasks: [sync], ahead: '20ms', queues: { default: { concurrency: 100 } } })
+    let closed = -1
+    engine.on('rate_limit.dynamic_adjusted', () => (closed = starts))
+    const call = async (): Promise<unknown> =>
+      engine.limits.run([crm], () => begin(refused === 'a call')).catch(() => (closed = starts))
+    const first = call()
+    await sync.enqueueMany(Array.from({ length: 15 }, (_, i) => i))
+    const calls = [first, ...Array.from({ length: 15 }, call)]
+    await expect.poll(async () => (await clock.advance(0.1), closed), { interval: 1 }).not.toBe(-1)
+    const atClose = closed
+    await clock.advance(900)
+    expect(starts).toBe(atClose)
+    await clock.advance('3s')
+    await Promise.all(calls)
+    expect(refusals).toBe(1)
+    // The refused job starts again.
+    expect(starts).toBe(refused === 'a job' ? 32 : 31)
   })
 })

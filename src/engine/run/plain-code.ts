@@ -18,8 +18,10 @@ export interface PlainCodeOptions {
   readonly limits: LimitRegistry
   readonly wakeup: Wakeup
   readonly aheadUs?: number | undefined
+  /** Runs a change of limits, before which the granted starts of jobs that use them go back. */
+  readonly changing: Changing
   /** Opens the store, or throws `engine.stopped`. */
-  readonly openStore: () => Promise<{ readonly store: Store; readonly reporter: Reporter }>
+  readonly open: () => Promise<{ readonly store: Store; readonly reporter: Reporter }>
 }
 
 /** As a limiter has by default. */
@@ -49,11 +51,11 @@ export class PlainCode {
 
   /** The limiter of this engine. A limit that it does not know yet is defined by this use. */
   async limiter(uses: readonly Use[]): Promise<Limiter> {
-    const { limits, openStore } = this.#options
+    const { limits, open } = this.#options
     if (Array.isArray(uses))
       for (const use of uses as readonly unknown[]) if (isLimitUse(use)) limits.add(useOf(use), 'sluice.limits')
     const limiter = await this.#limiter.done()
-    if (!limits.isStored) await this.#load(async () => limits.store((await openStore()).store))
+    if (!limits.isStored) await this.#load(async () => limits.store((await open()).store))
     return limiter
   }
 
@@ -71,14 +73,15 @@ export class PlainCode {
 
   async #open(): Promise<LimitBackend> {
     const { StoreLimiter } = await import('../../store/limiter/store-limiter.ts')
-    const { aheadUs, clock, openStore, wakeup } = this.#options
-    const { store, reporter } = await openStore()
+    const { aheadUs, changing, clock, open, wakeup } = this.#options
+    const { store, reporter } = await open()
     return (this.#used = new StoreLimiter({
       store,
       clock,
       aheadUs,
       engine: {
         claimed: (claim) => reporter.claimed(claim),
+        changing,
         changed: () => wakeup.notify('work'),
         subscribe: (listener) => wakeup.subscribe((reason) => (reason === 'storing' ? undefined : listener())),
       },

@@ -35,6 +35,8 @@ export interface WorkerOptions {
   readonly events: Events
   readonly reporter: Reporter
   readonly wakeup: Wakeup
+  /** Runs a change of limits, before which all granted starts of this engine that use them go back. */
+  readonly changing: Changing
   /** The budgets that backends keep; null: there are none. */
   readonly budgets: Budgets | null
   readonly figures: Figures
@@ -75,10 +77,9 @@ export class Worker {
     this.#id = id
     this.#options = options
     const aheadUs = aheadOf(settings.aheadUs, clock, parts.store)
-    const changing: Changing = (uses, change) => this.changing(uses, change)
     const notes = (this.#notes = new KeptNotes({ ...settings, store: parts.store }))
     const keeping = (this.#keeping = new Keeping({ ...settings, ...parts }))
-    const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, changing, keeping, notes }
+    const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, keeping, notes }
     const dispatcher = (this.#dispatcher = new Dispatcher({ ...shared, feedback: new Feedback(shared) }))
     this.#leases = new Leases({ ...shared, dispatcher })
     this.#series = new SeriesWriter(parts.store, parts.figures.series, id)

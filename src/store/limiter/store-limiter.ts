@@ -38,6 +38,8 @@ export interface StoreLimiterOptions {
   readonly aheadUs?: number | undefined
   /** An engine of this process keeps the store in order, and reports claims. Absent: there is none. */
   readonly engine?: TicketEngine & {
+    /** Runs a change of limits, before which the granted starts of jobs that use them go back. */
+    changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T>
     /** Calls back when a budget may have opened for code without jobs. */
     subscribe(listener: () => void): () => void
   }
@@ -88,7 +90,7 @@ export class StoreLimiter implements LimitBackend {
   async define(definitions: readonly LimitDefinition[]): Promise<readonly string[]> {
     const stored = definitions.map((each) => ({ ...each, name: this.#names.stored(each.name) }))
     const names = new Set(stored.map(({ name }) => name))
-    const changed = await this.changing(
+    const changed = await this.#changing(
       (use) => names.has(use.limit),
       () => this.#store.define(stored),
     )
@@ -169,7 +171,7 @@ export class StoreLimiter implements LimitBackend {
     const change = request.kind === 'pause' && request.change ? { concurrency: 0 } : request.change
     const name = this.#names.stored(limit)
     const { key } = request
-    const found = await this.changing(
+    const found = await this.#changing(
       (use) => use.limit === name && (key === null || use.key === key),
       () => this.#store.override({ ...rest, change, limit: name, untilUs }),
     )
@@ -205,7 +207,12 @@ export class StoreLimiter implements LimitBackend {
   }
 
   #changingOf<T>({ limit, key }: BucketName, change: () => Promise<T>): Promise<T> {
-    return this.changing((use) => use.limit === limit && use.key === key, change)
+    return this.#changing((use) => use.limit === limit && use.key === key, change)
+  }
+
+  #changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
+    const { engine } = this.#options
+    return this.changing(uses, () => engine?.changing(uses, change) ?? change())
   }
 
   #opened(): void {
