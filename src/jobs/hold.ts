@@ -33,9 +33,9 @@ export interface PaidStart {
 export interface RecallNews {
   /** Grows with every change of a limit. */
   readonly generation?: number
-  /** Buckets under a penalty. */
+  /** Buckets under a penalty, of those that the claim read for its decision or as `holds`. */
   readonly closedNow?: readonly BucketName[]
-  /** Queues that are paused. */
+  /** Queues of the request that are paused. */
   readonly pausedQueues?: readonly string[]
 }
 

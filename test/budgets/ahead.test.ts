@@ -37,7 +37,7 @@ describe.each(STORES)('calls of a strict limit granted ahead on $name', (kind) =
     return { starts, end, working }
   }
 
-  it('start at their own instants, many for each claim, and leave none of the budget', async () => {
+  it('start at their own instants, many for each claim, and use the whole budget', async () => {
     const on = await stage()
     const { starts, end, working } = callers(100, on)
     await on.clock.advance(300)
@@ -197,6 +197,28 @@ describe.each(STORES)('calls of a strict limit granted ahead on $name', (kind) =
     await clock.advance('20s')
     await Promise.all(calls)
     expect((await engine.limits.inspect('both'))[0]).toMatchObject({ active: 0, waiting: 0 })
+  })
+
+  it('are stored once, though the answer to their begin comes late', async () => {
+    const { clock, engine, store } = await stage()
+    const both = limit('both', { rate: 1000, per: '1s', burst: 1, concurrency: 100 })
+    await (await engine.limits.acquire([both])).release()
+    let stored = 0
+    const enqueue = store.enqueue.bind(store)
+    store.enqueue = (jobs, ...more) => {
+      stored += jobs.length
+      return enqueue(jobs, ...more)
+    }
+    const begin = store.budgets.begin.bind(store.budgets)
+    store.budgets.begin = async (...given) => {
+      const begun = await begin(...given)
+      await clock.sleep(20_000)
+      return begun
+    }
+    const calls = Array.from({ length: 5 }, async () => (await engine.limits.acquire([both])).release())
+    await clock.advance('60s')
+    await Promise.all(calls)
+    expect(stored).toBe(5)
   })
 
   it('start in the order of their callers, though some come too late to start at their instants', async () => {

@@ -6,7 +6,7 @@ import { inputOf } from './input.ts'
 import type { GraphModel } from './model.ts'
 import type { SeenValues } from './seen.ts'
 
-/** Copies of what all items of a step see, in bytes together; beyond it their jobs leave it with the flow. */
+/** The characters of all copies of what items of a step see; beyond it their jobs leave it with the flow. */
 export const COPIED_AT_MOST = 1_048_576
 /** The steps whose items see what this process remembers. */
 const KEPT_AT_MOST = 100

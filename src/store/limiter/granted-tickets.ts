@@ -62,6 +62,10 @@ export class GrantedTickets {
     return this.#pending.size
   }
 
+  has(id: string): boolean {
+    return this.#pending.has(id)
+  }
+
   /** Halfway from the last claim to the start of a ticket, on the store's clock; null: it is not granted. */
   halfwayUs(id: string): number | null {
     const job = this.#pending.get(id)

@@ -16,7 +16,7 @@ import type {
   UnitRequest,
   WaitTerms,
 } from '../../limiter/contract/limiter.ts'
-import { aheadOf } from '../../jobs/hold.ts'
+import { aheadOf, type Changing } from '../../jobs/hold.ts'
 import { ownLines } from '../../limiter/ledger/own-lines.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { TICKETS } from '../contract/budgets.ts'
@@ -39,7 +39,7 @@ export interface StoreLimiterOptions {
   /** An engine of this process keeps the store in order, and reports claims. Absent: there is none. */
   readonly engine?: TicketEngine & {
     /** Runs a change of limits, before which the granted starts of jobs that use them go back. */
-    changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T>
+    readonly changing: Changing
     /** Calls back when a budget may have opened for code without jobs. */
     subscribe(listener: () => void): () => void
   }

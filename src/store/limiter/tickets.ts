@@ -194,7 +194,7 @@ export class Tickets {
     if (stored.length === 0) return this.#tickets.size > 0
     const known = await this.#options.store.budgets.tickets(stored.map(({ id }) => id))
     for (const ticket of stored) {
-      if (!this.#tickets.has(ticket.id) || this.#claiming) continue
+      if (!this.#tickets.has(ticket.id) || this.#granted.has(ticket.id) || this.#claiming) continue
       const state = known.get(ticket.id)
       if (state === 'over') this.#reject(ticket.id)
       else if (state === undefined) void this.#store(ticket)

@@ -12,8 +12,8 @@ export function budgetsOf(
   wake: () => void,
 ): Budgets {
   /** Runs a step that answers whether jobs may start. */
-  const waking = async (work: (access: Access) => Reading<boolean>): Promise<boolean> => {
-    const woke = await drive('take', work)
+  const waking = async (work: (access: Access) => Reading<boolean>, how: Drive = 'take'): Promise<boolean> => {
+    const woke = await drive(how, work)
     if (woke) wake()
     return woke
   }
@@ -30,7 +30,7 @@ export function budgetsOf(
     forget: (bucket) => drive('adjust', (access) => forget(access, bucket)),
     begin: (worker, tickets) => drive('take', (access) => beginTickets(access, worker, tickets)),
     async remove(worker, seqs) {
-      if (await drive('keep', (access) => removeTickets(access, worker, seqs))) wake()
+      await waking((access) => removeTickets(access, worker, seqs), 'keep')
     },
     drop: (ids) => drive('once', (access) => dropTickets(access, ids)),
     tickets: (ids) => drive('read', (access) => ticketsOf(access, ids)),
