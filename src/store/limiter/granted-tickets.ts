@@ -51,8 +51,7 @@ export class GrantedTickets {
         begin: (job) => this.#beginOne(job),
         giveBack: (jobs) => this.#giveBack(jobs),
         claiming,
-        // The change may give a permit to each row that is left.
-        beginning: () => Promise.all(this.#beginning).then(() => this.remove().catch(() => undefined)),
+        beginning: () => Promise.all(this.#beginning),
       },
     })
   }
