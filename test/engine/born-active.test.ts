@@ -1,7 +1,7 @@
 // Jobs that start in the commit that stores them.
 import { Client } from 'pg'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { input, limit, task, type Task } from '../../src/exports/index.ts'
+import { input, limit, silentLogger, Sluice, task, type Task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
 import { createEngineHarness, record } from './engine-harness.ts'
 
@@ -57,6 +57,57 @@ test.skipIf(!postgres)('one statement stores and starts a job, and one ends it; 
     .map((text) => /insert_jobs|complete\(/.exec(text)?.[0])
   expect(kinds).toEqual(Array.from({ length: 3 }, () => ['insert_jobs', 'complete(']).flat())
   expect(texts.filter((text) => text.includes('insert_jobs') && text.includes('claim_open'))).toHaveLength(3)
+})
+
+test.skipIf(!postgres)('a job that starts with its enqueue is written once, behind waiting jobs twice', async () => {
+  const { clock, start } = createEngineHarness()
+  const open = Promise.withResolvers<void>()
+  const ran: number[] = []
+  const run = async (n: number): Promise<number> => {
+    ran.push(n)
+    if (n > 2) await open.promise
+    return n
+  }
+  const work = task('work', input<number>(), { run })
+  const texts = statements()
+  const store = postgres!.create()
+  await start({ store, tasks: [work], queues: { default: 100 } })
+  const other = task('other', { run: () => undefined })
+  const producer = new Sluice({ store, tasks: [other], logger: silentLogger })
+  onTestFinished(() => producer.stop())
+  await ready(texts, work)
+  await clock.advance(0)
+  const url = new URL(store)
+  const jobs = `${url.searchParams.get('schema')}.jobs`
+  url.searchParams.delete('schema')
+  const client = new Client({ connectionString: url.href })
+  await client.connect()
+  onTestFinished(() => client.end())
+  /** The places of the active jobs in their page: each version of a row takes one. */
+  const versions = async (): Promise<number[]> => {
+    const { rows } = await client.query<{ at: number }>(
+      `SELECT (ctid::text::point)[1]::int AS at FROM ${jobs} WHERE state = 2 ORDER BY 1`,
+    )
+    return rows.map(({ at }) => at)
+  }
+  await expect.poll(versions).toEqual([])
+  const started = async (n: number): Promise<void> => {
+    await work.enqueue(n)
+    await expect.poll(() => ran.at(-1)).toBe(n)
+  }
+  for (const n of [3, 4, 5]) await started(n)
+  const alone = await versions()
+  expect(alone.map((at) => at - (alone[0] as number))).toEqual([0, 1, 2])
+  // Those that come together start by their priority.
+  await Promise.all([work.enqueue(6), work.enqueue(7, { priority: 5 })])
+  await expect.poll(() => ran.slice(-2)).toEqual([7, 6])
+  expect(await versions()).toEqual(Array.from({ length: 5 }, (_, n) => (alone[0] as number) + n))
+  // A job of an unlisted task waits before the next ones.
+  await other.enqueue()
+  for (const n of [8, 9]) await started(n)
+  const behind = (await versions()).slice(5)
+  expect(behind.map((at) => at - (behind[0] as number))).toEqual([0, 2])
+  open.resolve()
 })
 
 test.skipIf(!postgres)('without a free slot, or with a limit, an enqueue only stores', async () => {

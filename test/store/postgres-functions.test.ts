@@ -296,6 +296,10 @@ async function use(store: PostgresStore): Promise<void> {
     await store.enqueue([job('alone')])
     await settle((await claim()).jobs[0], { kind: 'complete', result: null })
   }
+  // And that may join an enqueue.
+  const stored = store.enqueue([job('begun')])
+  await settle((await claim()).jobs[0], { kind: 'complete', result: null })
+  await stored
   await store.enqueue([job('dropped', ['drop']), job('dropped', ['drop'])])
   await store.enqueue([job('plain'), job('limited', ['c:k']), job('spread', ['own'])])
   await store.enqueue([job('keyed', ['c:k'], unique('a'))])

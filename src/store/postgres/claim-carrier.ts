@@ -6,7 +6,7 @@ import type { NewJob } from '../../jobs/job.ts'
 import { isOfTickets } from '../contract/budgets.ts'
 import type { Claim, ClaimRequest } from '../contract/store.ts'
 import { Batch } from './batch.ts'
-import { claimOpenCall, mayClaimOpen, openClaim, openTerms, type StartRow } from './claim-open.ts'
+import { mayBegin, mayClaimOpen, openClaim, openTerms, type StartRow, storeAndClaim } from './claim-open.ts'
 import type { Context } from './context.ts'
 import type { PlaceOf } from './parent-results.ts'
 import { recordQueuesOf } from './queues.ts'
@@ -22,8 +22,12 @@ export interface Carrying<Item, Answer> {
   areInserted(items: readonly Item[]): boolean
   /** Whether its job may also start at once. */
   isPlain(item: Item): boolean
-  /** The columns of a SELECT that stores items, the last of them without a name; null there: it stored none. */
-  readonly insert: string
+  /**
+   * The columns of a SELECT that stores items, the last of them without a name; null there: it stored none.
+   *
+   * @param terms more arguments: the worker at which the jobs start at once, its lease and the id of its claim
+   */
+  insert(terms: string): string
   /** The number of its parameters. */
   readonly parameters: number
   valuesOf(items: readonly Item[]): PgValue[]
@@ -72,7 +76,7 @@ export class ClaimCarrier<Item, Answer> {
     this.#clock = clock
     this.#notifier = notifier
     this.#verb = verb
-    this.#sql = storeAndClaim(verb)
+    this.#sql = storeAndClaim((terms) => verb.insert(terms), verb.parameters + 1)
   }
 
   get pending(): boolean {
@@ -142,22 +146,20 @@ export class ClaimCarrier<Item, Answer> {
         ? { answers, claim: null, told }
         : { answers: await this.#verb.write(db, items, false), claim: null }
     }
+    const jobs = items.map((item) => this.#verb.jobOf(item))
+    const terms = [...openTerms(this.#context, request), mayBegin(request, jobs)]
     const rows = await autocommit(this.#context, db, () =>
-      db.call<StartRow>(this.#sql, ...this.#verb.valuesOf(items), ...openTerms(this.#context, request)),
+      db.call<StartRow>(this.#sql, ...this.#verb.valuesOf(items), ...terms),
     )
-    const byId = new Map(placeOf ? items.map((item) => [this.#verb.jobOf(item).id, item]) : [])
-    const claim = await openClaim(this.#context, db, request, rows, (job, at) => {
-      const item = byId.get(job.id)
-      return item && placeOf?.(item, job, at)
-    })
+    const claim = await openClaim(this.#context, db, request, rows, jobs, placeOf && placesOf(items, jobs, placeOf))
     return { answers, claim }
   }
 
   /** Stores items by themselves. False: another has a key of theirs, and none was stored. */
   async #insert(db: Statements, items: readonly Item[]): Promise<boolean> {
-    const { insert } = this.#verb
     try {
-      const store = (): Promise<unknown[][]> => db.call<unknown[]>(`SELECT ${insert}`, ...this.#verb.valuesOf(items))
+      const store = (): Promise<unknown[][]> =>
+        db.call<unknown[]>(`SELECT ${this.#verb.insert('')}`, ...this.#verb.valuesOf(items))
       const [row] = await autocommit(this.#context, db, store)
       return row?.at(-1) !== null
     } catch (error) {
@@ -185,15 +187,17 @@ export class ClaimCarrier<Item, Answer> {
   }
 }
 
-/**
- * Stores items, and claims in the same statement. The claim reads `done`, so it runs after they were stored, and takes
- * what any claim would take then. It tries the locks first: what stores must not wait for a pause.
- */
-function storeAndClaim<Item, Answer>({ insert, parameters }: Carrying<Item, Answer>): string {
-  return `WITH stored AS MATERIALIZED (SELECT ${insert}::text AS done,
-    (SELECT bool_and(pg_try_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q)))
-     FROM unnest($${parameters + 1}::text[]) q) AS free)
-  SELECT c.* FROM stored, LATERAL ${claimOpenCall(parameters + 1, 'left(stored.done, 0)')} c WHERE stored.free`
+/** The places of jobs of items by their ids. */
+function placesOf<Item>(
+  items: readonly Item[],
+  jobs: readonly NewJob[],
+  placeOf: NonNullable<Carrying<Item, unknown>['placeOf']>,
+): PlaceOf {
+  const byId = new Map(jobs.map(({ id }, at) => [id, items[at] as Item]))
+  return (job, at) => {
+    const item = byId.get(job.id)
+    return item && placeOf(item, job, at)
+  }
 }
 
 /** If the statement failed for certain, the claim is still to be made. Otherwise it may have been written. */

@@ -4,7 +4,7 @@ import type { NewJob } from '../../jobs/job.ts'
 import type { Enqueued } from '../contract/store.ts'
 import { ClaimCarrier } from './claim-carrier.ts'
 import type { Context } from './context.ts'
-import { ageingText, jobsText, STORE_JOBS, STORED, valuesOf } from './job-columns.ts'
+import { ageingText, jobsText, STORED, storeJobs, valuesOf } from './job-columns.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { autocommit } from './retry-connection.ts'
 import type { Notifier } from './watch.ts'
@@ -18,7 +18,7 @@ export function batchEnqueues(context: Context, clock: Clock, notifier: Notifier
     jobOf: (job) => job,
     areInserted: (jobs) => jobs.every(({ unique }) => unique === null),
     isPlain,
-    insert: STORE_JOBS,
+    insert: storeJobs,
     parameters: STORED,
     valuesOf: (jobs) => valuesOf(context, jobs),
     created: ({ id }) => ({ kind: 'created', id }),
@@ -53,7 +53,7 @@ export async function enqueue(context: Context, db: Statements, jobs: readonly N
   if (jobs.length === 0) return []
   for (const { queue } of jobs) context.queues.met(queue)
   if (jobs.every((job) => job.unique === null)) {
-    await db.all(`SELECT ${STORE_JOBS}`, ...valuesOf(context, jobs))
+    await db.all(`SELECT ${storeJobs()}`, ...valuesOf(context, jobs))
     return jobs.map(({ id }) => ({ kind: 'created', id }))
   }
   const answers = await db.all<[Enqueued['kind'], string]>(

@@ -34,20 +34,30 @@ const COLUMNS = {
 
 /** The types of the columns of `insert_jobs`. */
 export const JOB_TYPES: readonly string[] = Object.values(COLUMNS)
-/** The number of parameters of `STORE_JOBS`. */
+/** The number of parameters of `storeJobs`. */
 export const STORED: number = Object.keys(COLUMNS).length + 1
 
 type Row = Readonly<Record<keyof typeof COLUMNS, string | number | null>>
 
 const LIVE = [STATE.scheduled, STATE.available, STATE.active, STATE.retryable, STATE.pending]
 /** Stores jobs without unique keys; its parameters are those of `columnsOf`. */
-export const INSERT_JOBS: string = `sluice.insert_jobs(${Object.values(COLUMNS)
-  .map((type, i) => `$${i + 1}::${type}[]`)
-  .join(', ')})`
-/** The same with the pace of ageing checked; its parameters are those of `valuesOf`. */
-export const STORE_JOBS: string = `sluice.check_ageing($${STORED}), ${INSERT_JOBS}`
+export const INSERT_JOBS: string = insertJobs('')
 
-/** Jobs as the parameters of `STORE_JOBS`. */
+/** The same with the pace of ageing checked; its parameters are those of `valuesOf`. @param terms as `Carrying.insert` */
+export function storeJobs(terms = ''): string {
+  return `sluice.check_ageing($${STORED}), ${insertJobs(terms)}`
+}
+
+function insertJobs(terms: string): string {
+  return `sluice.insert_jobs(${typedList(JOB_TYPES)}${terms})`
+}
+
+/** Parameters that are lists, one for each type. */
+export function typedList(types: readonly string[]): string {
+  return types.map((type, i) => `$${i + 1}::${type}[]`).join(', ')
+}
+
+/** Jobs as the parameters of `storeJobs`. */
 export function valuesOf(context: Context, jobs: readonly NewJob[]): PgValue[] {
   return [...columnsOf(context, jobs), ageingText(context)]
 }

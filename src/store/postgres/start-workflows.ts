@@ -12,14 +12,15 @@ import { allTaken, membersOf, startWorkflows } from '../shared/workflows/start.t
 import { ClaimCarrier } from './claim-carrier.ts'
 import type { Context } from './context.ts'
 import { isPlain } from './enqueue.ts'
-import { ageingText, columnsOf, JOB_TYPES } from './job-columns.ts'
+import { ageingText, columnsOf, JOB_TYPES, typedList } from './job-columns.ts'
 import type { Clocks } from './parent-results.ts'
 import { accessOf } from './shared-sql.ts'
 import type { Notifier } from './watch.ts'
 
 const FLOW_TYPES = 'uuid text text int text text text text text text'.split(' ')
 const TYPES = [...FLOW_TYPES, 'int', 'int', 'text', ...JOB_TYPES]
-const START = `sluice.check_ageing($${TYPES.length + 1}), sluice.start_workflows(${TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ')})`
+const start = (terms: string): string =>
+  `sluice.check_ageing($${TYPES.length + 1}), sluice.start_workflows(${typedList(TYPES)}${terms})`
 
 /**
  * Stores flows that are started together in one statement, which a claim may join if none has a key. Where another flow
@@ -35,16 +36,16 @@ export function batchStarts(
     jobOf: ({ job }) => job,
     areInserted: haveOwnKeys,
     isPlain: ({ deadline, delayUs, job, key }) => key === null && deadline === null && delayUs === null && isPlain(job),
-    insert: START,
+    insert: start,
     parameters: TYPES.length + 1,
     valuesOf: (flows) => startValues(context, flows),
     created: ({ job: { id } }) => ({ kind: 'created', id }),
     write: async (db, flows, again) => {
       const taken = again ? null : await readAsync(allTaken({ db }, flows))
       if (taken) return [...taken]
-      const start = (within: Statements): Promise<readonly StartedWorkflow[]> =>
+      const startAll = (within: Statements): Promise<readonly StartedWorkflow[]> =>
         readAsync(startWorkflows(accessOf(context, within), flows))
-      return [...(await inTransaction(db, start))]
+      return [...(await inTransaction(db, startAll))]
     },
     placeOf,
   })

@@ -44,43 +44,34 @@ BEGIN
     )::text END;
 END $f$;
 
--- p_limits: the number of the last change of limits that the caller knows; p_next_end: the end of
--- an override that it knows. The first row describes the claim itself, as JSON in the column of an
--- input; without it nothing was done.
-CREATE OR REPLACE FUNCTION sluice.claim_open(
-  p_queues text[], p_lanes text[], p_slots int[], p_worker bigint, p_lease_us bigint,
-  p_limits bigint, p_next_end bigint, p_unreadable text[], p_outside boolean DEFAULT false,
-  p_tasks text[] DEFAULT NULL, p_known text DEFAULT NULL, p_claim uuid DEFAULT NULL,
-  p_workers bigint[] DEFAULT NULL, p_claims uuid[] DEFAULT NULL
-) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text,
-r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
-  r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint,
-  r_flow bigint, r_run text) LANGUAGE plpgsql
-{{by_order}} AS $f$
+-- Looks whether a claim needs a decision. Null: it does. Otherwise the clocks, the next due times,
+-- and whether a job waits in one of p_lanes that has slots. p_limits: the number of the last change
+-- of limits that the caller knows; p_next_end: the end of an override that it knows. The caller has
+-- the locks of the queues.
+CREATE OR REPLACE FUNCTION sluice.look_open(
+  p_queues text[], p_lanes text[], p_slots int[], p_worker bigint, p_limits bigint,
+  p_next_end bigint, p_unreadable text[], p_known text, p_several boolean
+) RETURNS json LANGUAGE plpgsql {{by_order}} AS $f$
 DECLARE
   v_now bigint := sluice.now_us(); v_wall bigint := sluice.wall_us();
   v_next json; v_fire json := sluice.claim_fire(p_unreadable);
-  v_seqs bigint[] := '{}'; v_had bigint[]; v_held boolean := false;
   v_all text[] := sluice.stripes(p_queues);
-  v_unlisted text[]; v_seen int; v_wanted int; v_unknown json[] := '{}';
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q))
-  FROM unnest(p_queues) q;
   IF EXISTS (
     SELECT 1 FROM sluice.queues WHERE name = ANY (p_queues) AND (paused OR limit_name IS NOT NULL)
   ) THEN
-    RETURN;
+    RETURN NULL;
   END IF;
   IF EXISTS (SELECT 1 FROM sluice.apart) THEN
-    IF cardinality(p_workers) > 1 THEN RETURN; END IF;
+    IF p_several THEN RETURN NULL; END IF;
     v_all := v_all || ARRAY(SELECT sluice.own_queue(q, p_worker) FROM unnest(v_all) q);
     IF EXISTS (SELECT 1 FROM sluice.buckets WHERE worker = p_worker AND wake_at <= v_now) THEN
-      RETURN;
+      RETURN NULL;
     END IF;
   END IF;
-  IF cardinality(sluice.parked_lanes(v_all, p_known, 1)) > 0 THEN RETURN; END IF;
+  IF cardinality(sluice.parked_lanes(v_all, p_known, 1)) > 0 THEN RETURN NULL; END IF;
   IF EXISTS (SELECT 1 FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_now) THEN
-    RETURN;
+    RETURN NULL;
   END IF;
   -- After that look: a list that another claim decides between the two would be due in neither.
   v_next := sluice.claim_next(v_now, p_worker);
@@ -94,7 +85,46 @@ BEGIN
     OR (v_fire ->> {{fire.store}})::bigint <= v_now
     OR (v_fire ->> {{fire.wall}})::bigint <= v_wall
     OR v_fire ->> {{fire.released}} IS NOT NULL
-  THEN RETURN; END IF;
+  THEN RETURN NULL; END IF;
+  RETURN json_build_object(
+    'now', v_now, 'wall', v_wall, 'fire', v_fire, 'next', v_next, 'unresolved',
+    sluice.claim_unresolved(p_queues), 'waiting',
+    EXISTS (
+      SELECT 1 FROM unnest(p_lanes, p_slots) n(lane, slots),
+        LATERAL (
+          SELECT 1 FROM sluice.jobs j WHERE j.lane = n.lane AND j.state = {{job.available}} LIMIT 1
+        ) j
+      WHERE n.slots > 0
+    )
+  );
+END $f$;
+
+-- The first row describes the claim itself, as JSON in the column of an input; without it nothing
+-- was done. p_look: what look_open has found in this transaction; null: it is still to be asked.
+CREATE OR REPLACE FUNCTION sluice.claim_open(
+  p_queues text[], p_lanes text[], p_slots int[], p_worker bigint, p_lease_us bigint,
+  p_limits bigint, p_next_end bigint, p_unreadable text[], p_outside boolean DEFAULT false,
+  p_tasks text[] DEFAULT NULL, p_known text DEFAULT NULL, p_claim uuid DEFAULT NULL,
+  p_workers bigint[] DEFAULT NULL, p_claims uuid[] DEFAULT NULL, p_look json DEFAULT NULL
+) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text,
+r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
+  r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint,
+  r_flow bigint, r_run text) LANGUAGE plpgsql
+{{by_order}} AS $f$
+DECLARE
+  v_now bigint; v_seqs bigint[] := '{}'; v_had bigint[]; v_held boolean := false;
+  v_unlisted text[]; v_seen int; v_wanted int; v_unknown json[] := '{}';
+BEGIN
+  IF p_look IS NULL THEN
+    PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q))
+    FROM unnest(p_queues) q;
+    p_look := sluice.look_open(
+      p_queues, NULL, NULL, p_worker, p_limits, p_next_end, p_unreadable, p_known,
+      cardinality(p_workers) > 1
+    );
+    IF p_look IS NULL THEN RETURN; END IF;
+  END IF;
+  v_now := p_look ->> 'now';
   FOR n IN 1 .. cardinality(p_lanes) LOOP
     CONTINUE WHEN p_slots[n] = 0;
     v_seen := p_slots[n];
@@ -153,10 +183,10 @@ BEGIN
           ) IS NOT NULL
       );
   END LOOP;
-  r_input := json_build_object(
-    'now', v_now, 'wall', v_wall, 'held', v_held, 'fire', v_fire, 'next', v_next, 'unresolved',
-    sluice.claim_unresolved(p_queues), 'unknown', to_json(v_unknown), 'order', v_seqs
-  )::text;
+  -- One object with all that both have found.
+  r_input := left(p_look::text, -1) || ', ' || substr(
+    json_build_object('held', v_held, 'unknown', to_json(v_unknown), 'order', v_seqs)::text, 2
+  );
   RETURN NEXT;
   IF cardinality(v_seqs) > 0 THEN
     RETURN QUERY

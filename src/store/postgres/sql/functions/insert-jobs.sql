@@ -2,8 +2,9 @@
 -- other process.
 
 -- p_flows and what follows are the places of jobs of workflow flows.
--- p_run_at below 0: that many µs from now, on this clock instead of the caller's. Returns when the
--- jobs were stored: by the store's clock, and by the wall clock.
+-- p_run_at below 0: that many µs from now, on this clock instead of the caller's. p_worker: the
+-- worker at which jobs without limits and times start at once. Returns when the jobs were stored,
+-- by the store's clock and by the wall clock, and the numbers of jobs that start.
 CREATE OR REPLACE FUNCTION sluice.insert_jobs(
   p_ids uuid[], p_tasks text[], p_queues text[], p_lanes text[], p_levels bigint[],
   p_max_attempts int[], p_run_at bigint[], p_expires bigint[],
@@ -11,7 +12,8 @@ CREATE OR REPLACE FUNCTION sluice.insert_jobs(
   p_schedules text[], p_occurs bigint[],
   p_asked int[], p_fair text[], p_shares int[], p_terms json[] DEFAULT NULL,
   p_flows bigint[] DEFAULT NULL, p_nodes int[] DEFAULT NULL, p_steps text[] DEFAULT NULL,
-  p_items int[] DEFAULT NULL, p_attempts int[] DEFAULT NULL
+  p_items int[] DEFAULT NULL, p_attempts int[] DEFAULT NULL,
+  p_worker bigint DEFAULT NULL, p_lease_us bigint DEFAULT NULL, p_claim uuid DEFAULT NULL
 ) RETURNS bigint[] LANGUAGE plpgsql {{by_index}} AS $f$
 DECLARE
   v_now bigint; v_wall bigint; v_bounded text[]; v_striped text[];
@@ -24,6 +26,12 @@ BEGIN
   FROM sluice.queues WHERE (bounds IS NOT NULL OR stripes > 1) AND name = ANY (p_queues);
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
+  IF p_worker IS NOT NULL THEN
+    RETURN ARRAY[v_now, v_wall] || sluice.insert_started(
+      p_ids, p_tasks, p_queues, p_lanes, p_levels, p_max_attempts, p_inputs, p_extras, p_asked,
+      p_flows, p_nodes, p_steps, v_bounded, p_worker, p_lease_us, p_claim, v_now
+    );
+  END IF;
   IF 0 > ANY (p_run_at) THEN
     p_run_at := ARRAY(
       SELECT CASE WHEN r < 0 THEN v_wall - r ELSE r END
