@@ -76,6 +76,8 @@ describe('an option of a job beside its options', () => {
       ['/ojs/v1/workflows', { type: 'chain', steps: [sent] }],
       ['/ojs/v1/workflows', { type: 'batch', jobs: [job], callbacks: { on_success: sent } }],
       ['/ojs/v1/workflows', { steps: [{ ...sent, id: 'a' }] }],
+      ['/ojs/v1/workflows', { type: 'chain', steps: [job], [name]: value }],
+      ['/ojs/v1/workflows', { steps: [{ ...job, id: 'a' }], [name]: value }],
       ['/ojs/v1/cron', { name: 'c', cron: '@daily', job_template: sent }],
       ['/ojs/v1/cron', { name: 'c', cron: '@daily', job_template: job, [name]: value }],
       ['/ojs/v1/cron', { name: 'c', cron: '@daily', ...sent }],
@@ -86,6 +88,30 @@ describe('an option of a job beside its options', () => {
     }
     expect(await total(d)).toBe(0)
     expect((await d.get('/ojs/v1/cron')).body['pagination'].total).toBe(0)
+  })
+
+  test('is refused in a nested workflow, which has no options of its own', async () => {
+    const d = await HttpHarness.open()
+    const inner = { type: 'group', jobs: [job] }
+    for (const [name, value] of [
+      ['queue', 'mail'],
+      ['options', { queue: 'mail' }],
+    ] as const) {
+      const deep = { type: 'chain', steps: [job, { ...inner, [name]: value }] }
+      for (const body of [deep, { type: 'chain', steps: [job, { type: 'chain', steps: [deep] }] }]) {
+        const { status, body: answer } = await d.post('/ojs/v1/workflows', body)
+        expect([name, status]).toEqual([name, 400])
+        expect(answer['error'].message).toContain(`${name}: is not read in a nested workflow`)
+      }
+    }
+    const taken = {
+      type: 'chain',
+      steps: [job, { ...inner, options: null }],
+      queue: 'mail',
+      options: { queue: 'mail' },
+    }
+    expect((await d.post('/ojs/v1/workflows', taken)).status).toBe(201)
+    expect((await d.get('/ojs/v1/queues')).body['queues']).toMatchObject([{ name: 'mail' }])
   })
 
   test('is taken where the options, or the defaults, say the same, and null says nothing', async () => {
@@ -100,6 +126,22 @@ describe('an option of a job beside its options', () => {
     const cron = { name: 'c', cron: '@daily', job_template: { ...job, options: { queue: 'mail' } } }
     const { body } = await d.post('/ojs/v1/cron', cron)
     expect((await d.post('/ojs/v1/cron', body['cron'])).status).toBe(201)
+  })
+
+  test.each<[string, unknown]>([
+    ['type', 'other'],
+    ['args', [2]],
+    ['meta', { a: 1 }],
+    ['options', { tags: ['a'] }],
+  ])('is refused beside the template of a schedule that says something else: %s', async (name, value) => {
+    const d = await HttpHarness.open()
+    const cron = { name: 'c', cron: '@daily', job_template: job }
+    const { status, body } = await d.post('/ojs/v1/cron', { ...cron, [name]: value })
+    expect([status, body['error'].message]).toEqual([400, expect.stringContaining(`Expected job_template.${name}.`)])
+    const same = { ...cron, job_template: { ...job, [name]: value }, [name]: value }
+    const kept = await d.post('/ojs/v1/cron', same)
+    expect(kept.status).toBe(201)
+    expect((await d.post('/ojs/v1/cron', kept.body['cron'])).status).toBe(201)
   })
 
   test('as a rate limit holds from the top of a job, but not of a schedule', async () => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { z } from 'zod'
 import { fromJsonText } from '../../base/json-value.ts'
 import type { NewJob } from '../../jobs/job.ts'
@@ -11,7 +12,7 @@ import { requireQueues } from './jobs.ts'
 import type { OjsExtra } from './new-job.ts'
 import { pageOf } from './pages.ts'
 import { readyJobs } from './ready-jobs.ts'
-import { JobType, NewJobJson, Options, PageQuery, requireInOptions } from './schemas.ts'
+import { type JobJson, JobType, NewJobJson, Options, PageQuery, requireInOptions } from './schemas.ts'
 
 const Name = z
   .string()
@@ -37,6 +38,7 @@ const Body = z
     options: Options.nullish(),
   })
   .check((ctx) => requireInOptions(ctx, (ctx.value.job_template ?? ctx.value).options))
+  .check(requireInTemplate)
 
 /** A page has two lists of the same schedules, and each shows its arguments twice. */
 const SHOWN_TIMES = 4
@@ -160,6 +162,21 @@ function gridOf({ expression, cron, overlap_policy: overlap }: z.output<typeof B
   return { expression: text, overlap }
 }
 
+/** Refuses what stands beside `job_template` and would be dropped, unless the template says the same. */
+function requireInTemplate({
+  value: body,
+  issues,
+}: z.core.ParsePayload<Record<string, unknown> & { job_template?: JobJson | undefined }>): void {
+  const { job_template: template } = body
+  if (!template) return
+  for (const name of ['type', 'args', 'meta', 'options'] as const) {
+    const beside = body[name] ?? null
+    if (beside === null || isDeepStrictEqual(beside, template[name])) continue
+    const message = `is not read beside job_template. Expected job_template.${name}.`
+    issues.push({ code: 'custom', input: body, path: [name], message })
+  }
+}
+
 function templateOf({
   job_template: template,
   type,
@@ -197,7 +214,7 @@ function cronJson(record: ScheduleRecord): Record<string, unknown> {
     meta,
     options: ojs?.options,
     queue: splitName(job.queue).name,
-    job_template: { type: job.task, args, options: ojs?.options },
+    job_template: { type: job.task, args, meta, options: ojs?.options },
     next_run_at: time(nextDueMs),
     last_run_at: time(lastDueMs),
     last_job_id: lastJob ?? undefined,

@@ -288,6 +288,16 @@ export function requireInOptions(
   }
 }
 
+/** Refuses options of jobs in a nested workflow, where they would be dropped. */
+export function refuseOptions(ctx: z.core.ParsePayload<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(ctx.value)) {
+    if (name === 'metadata' || !(name === 'options' || Object.hasOwn(OPTIONS, name))) continue
+    if (value === null || value === undefined) continue
+    const message = 'is not read in a nested workflow. Expected it among the options of its jobs, or of the whole.'
+    ctx.issues.push(unread(name, ctx.value, message))
+  }
+}
+
 /** A job to enqueue. */
 export const NewJobJson: z.ZodType<JobJson> = z
   .looseObject({

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { misspelt } from '../misspelt.ts'
-import { type JobJson, NewJobJson, Options, type OptionsJson } from './schemas.ts'
+import { type JobJson, NewJobJson, Options, type OptionsJson, refuseOptions, requireInOptions } from './schemas.ts'
 import { type ElementJson, isNested, type NestedJson, type StepJson, type WorkflowJson } from './workflow-plan.ts'
 
 const STEPS_AT_MOST = 1_000
@@ -59,11 +59,13 @@ function nested(depth: number): z.ZodType<NestedJson> {
     })
   const jobs = z.array(element(depth)).min(1).max(JOBS_AT_MOST)
   const steps = z.array(element(depth)).min(1).max(STEPS_AT_MOST)
-  return z.discriminatedUnion('type', [
-    z.looseObject({ type: z.literal('chain'), steps }),
-    z.looseObject({ type: z.literal('group'), jobs }),
-    z.looseObject({ type: z.literal('batch'), jobs, callbacks: Callbacks }),
-  ])
+  return z
+    .discriminatedUnion('type', [
+      z.looseObject({ type: z.literal('chain'), steps }),
+      z.looseObject({ type: z.literal('group'), jobs }),
+      z.looseObject({ type: z.literal('batch'), jobs, callbacks: Callbacks }),
+    ])
+    .check(refuseOptions)
 }
 
 /**
@@ -96,12 +98,15 @@ const Forms = z.discriminatedUnion('type', [
 ])
 
 /** A workflow of a request, with a name and options for each of its jobs. */
-export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess((body, ctx) => {
-  if (!isStepsAlone(body)) return body
-  const graph = { ...body, type: 'graph' }
-  reportMisspelt(Forms, graph, ctx)
-  return graph
-}, Forms)
+export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess(
+  (body, ctx) => {
+    if (!isStepsAlone(body)) return body
+    const graph = { ...body, type: 'graph' }
+    reportMisspelt(Forms, graph, ctx)
+    return graph
+  },
+  Forms.check((ctx) => requireInOptions(ctx, ctx.value.options)),
+)
 
 /** The form of section 14.1 of the binding has no type: its steps name their dependencies. */
 function isStepsAlone(body: unknown): body is object {
