@@ -15,6 +15,7 @@ import { createManualClock, type ManualClock } from '../../src/testing/manual-cl
 const crm = limit('crm', { rate: 10, per: '1s', burst: 1 })
 const outbound = limit('outbound', { rate: 100, per: '1s' })
 const slots = limit('slots', { concurrency: 1 })
+const pool = limit('pool', { concurrency: 9 })
 const limiters: Limiter[] = []
 
 function harness({ clock = createManualClock(), ...options }: Partial<LimiterOptions> & { clock?: ManualClock } = {}) {
@@ -176,6 +177,31 @@ describe('acquire', () => {
     await limiter.close()
     expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
     await expect(limiter.acquire([crm])).rejects.toMatchObject({ code: 'limiter.closed' })
+  })
+
+  it('leaves work that runs at its close to its own end, and tells it that its permit has returned', async () => {
+    const { limiter } = harness({ limits: [pool] })
+    const open = Promise.withResolvers<void>()
+    const reasons: unknown[] = []
+    const works = async ({ signal }: { signal: AbortSignal }): Promise<string> => {
+      await open.promise
+      reasons.push((signal.reason as { code?: string } | undefined)?.code)
+      return 'paid'
+    }
+    const refused = async (): Promise<never> => {
+      await open.promise
+      throw new RateLimited({ retryAfter: '1s' })
+    }
+    const runs = Promise.allSettled([limiter.run([pool], works), limiter.run([pool], refused)])
+    const permit = await limiter.acquire([pool])
+    await limiter.close()
+    open.resolve()
+    const [done, failed] = await runs
+    expect(done).toEqual({ status: 'fulfilled', value: 'paid' })
+    expect(failed).toMatchObject({ status: 'rejected', reason: expect.any(RateLimited) as unknown })
+    expect(reasons).toEqual(['limiter.closed'])
+    expect(permit.signal.reason).toMatchObject({ code: 'limiter.closed' })
+    await expect(permit.release()).resolves.toBeUndefined()
   })
 
   it.each([
@@ -353,6 +379,30 @@ describe('permits', () => {
     await clock.advance('2s')
     await (await waits).release()
     expect(await memory.inspect({ limit: 'slots', key: '' })).toMatchObject({ active: 0 })
+  })
+
+  it('leave a call its outcome, though its refusal cannot be told to the backend', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock })
+    await limiter.acquire([outbound])
+    const refuse = async (): Promise<Response> => {
+      seen.isDown = true
+      return new Response('', { status: 429, headers: { 'retry-after': '9' } })
+    }
+    const sent = limiter.fetch({ uses: () => [outbound, slots], fetch: refuse })('https://example.com')
+    await clock.advance('1s')
+    expect((await sent).status).toBe(429)
+    seen.isDown = false
+    await clock.advance('3s')
+    const work = async (): Promise<never> => {
+      seen.isDown = true
+      throw new RateLimited({ retryAfter: '9s' })
+    }
+    const run = limiter.run([slots], work).catch((error: unknown) => error)
+    await clock.advance('1s')
+    expect(await run).toBeInstanceOf(RateLimited)
+    seen.isDown = false
   })
 
   it('are not returned after their lease has ended', async () => {

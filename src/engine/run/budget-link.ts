@@ -169,9 +169,9 @@ export class BudgetLink {
   /** Returns all permits, and closes the connection. */
   async close(): Promise<void> {
     this.#closed = true
-    this.permits.stop()
     this.#returns.end()
-    const held = [...this.permits.all, ...this.#returns.left]
+    // Runs that are left have heard that the engine stops.
+    const held = [...this.permits.end(null), ...this.#returns.left]
     if (held.length > 0) await this.#access.call((backend) => backend.release(held)).catch(() => undefined)
     await this.#access.close().catch(() => undefined)
   }

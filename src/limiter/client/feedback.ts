@@ -1,5 +1,6 @@
 /** Calls learn about their budgets: real costs, refusals, and the headers of answers. */
 import type { Clock } from '../../base/clock.ts'
+import { mayPass, type SluiceError } from '../../base/errors.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { RateLimited } from '../../jobs/rate-limited.ts'
 import type { BucketName, BucketUse, LimitBackend } from '../contract/limiter.ts'
@@ -22,6 +23,13 @@ export interface FeedbackOptions {
   readonly call: <T>(work: (backend: LimitBackend) => Promise<T>) => Promise<T>
   /** A bucket was closed or bounded by an answer. @param remaining null: it is closed */
   readonly adjusted: (bucket: BucketName, forUs: number, remaining: number | null) => void
+}
+
+/** Waits for what a call tells a backend at its end. If the backend cannot be reached, the outcome of the call stands. */
+export async function ifReached(told: Promise<void>): Promise<void> {
+  await told.catch((error: SluiceError) => {
+    if (!mayPass(error) && error.code !== 'limiter.closed') throw error
+  })
 }
 
 /** Corrects buckets by what calls learn. */

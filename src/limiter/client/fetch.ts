@@ -1,7 +1,7 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
-import type { Feedback } from './feedback.ts'
+import { type Feedback, ifReached } from './feedback.ts'
 import type { GrantedStart } from './permit.ts'
 import type { Use } from './uses.ts'
 
@@ -56,10 +56,10 @@ export function limitedFetch(options: FetchOptions, { acquire, feedback }: Fetch
       let response: Response
       try {
         response = await send(left > 0 ? request.clone() : request)
-        await feedback.observe(start, buckets, response)
+        await ifReached(feedback.observe(start, buckets, response))
       } finally {
         feedback.end(start)
-        await start.release()
+        await ifReached(start.release())
       }
       if (left === 0) return response
       const { isRefusal } = await import('../../jobs/rate-limit-headers.ts')

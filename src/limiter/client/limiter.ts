@@ -13,7 +13,7 @@ import type { BackendLoader, BucketName, BucketUse, Granted, LimitBackend } from
 import { Access } from './access.ts'
 import { BackendWaits, type Waits } from './backend-waits.ts'
 import type { ChangeOptions, LimiterBucket } from './controls.ts'
-import { Feedback } from './feedback.ts'
+import { Feedback, ifReached } from './feedback.ts'
 import type { AcquireOptions, Confirmed, LimiterEvents, Reservation, RunContext, RunOptions } from './calls.ts'
 import { type FetchOptions, limitedFetch } from './fetch.ts'
 import { Lines } from './lines.ts'
@@ -68,7 +68,7 @@ export class Limiter {
         lost: (permits) => this.#returns.keep(permits),
       },
     })
-    const call = <T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> => this.#access.call(work)
+    const call = async <T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> => this.#call(work)
     this.#permits = new Permits(clock, leaseUs, (permits) =>
       // The spread throws for an answer that is not a list. Then no permit counts as ended.
       this.#access.call(async (backend) => [...(await backend.extend(permits, leaseUs))], undefined, false),
@@ -164,11 +164,11 @@ export class Limiter {
         },
       })
     } catch (error) {
-      if (isRateLimited(error)) await this.#feedback.refused(start, uses, error)
+      if (isRateLimited(error)) await ifReached(this.#feedback.refused(start, uses, error))
       throw error
     } finally {
       this.#feedback.end(start)
-      await start.release()
+      await ifReached(start.release())
     }
   }
 
@@ -261,16 +261,18 @@ export class Limiter {
     this.#lines.changed(bucket.limit)
   }
 
-  /** Refuses all that wait, returns all permits, and closes the connection that the limiter opened. */
+  /**
+   * Refuses all that wait, returns all permits, and closes the connection that the limiter opened. Work that still holds
+   * a permit goes on, and its signal aborts with `limiter.closed`.
+   */
   close(): Promise<void> {
     return (this.#closing ??= this.#close())
   }
 
   async #close(): Promise<void> {
     this.#lines.end(closed())
-    this.#permits.stop()
     this.#returns.end()
-    const permits = [...this.#permits.all, ...this.#returns.left]
+    const permits = [...this.#permits.end(closed()), ...this.#returns.left]
     if (permits.length > 0) await this.#access.call((backend) => backend.release(permits)).catch(() => undefined)
     await this.#access.close()
   }

@@ -5,11 +5,15 @@ import { idOf } from './uses.ts'
 
 /** A granted start. Release it at its end, in a `finally`. */
 export interface Permit {
-  /** Aborts with `lease.lost` if the backend took its permits back, as after a long pause of this process. */
+  /**
+   * Aborts when its permits return before its release: with `lease.lost` if the backend took them back, as after a long
+   * pause of this process, and with `limiter.closed` if the limiter was closed.
+   */
   readonly signal: AbortSignal
   /**
-   * Returns the permits of limits with `concurrency`. Units over time are spent. A second call does nothing. While the
-   * backend cannot be reached it resolves, and the limiter tries again until the lease ends.
+   * Returns the permits of limits with `concurrency`. Units over time are spent. A second call does nothing, nor does one
+   * after the limiter was closed. While the backend cannot be reached it resolves, and the limiter tries again until the
+   * lease ends.
    */
   release(): Promise<void>
 }
@@ -39,7 +43,7 @@ export class GrantedStart implements Permit {
     this.seq = seq
     this.#granted = granted
     this.#owner = owner
-    if (granted.permit) owner.permits.hold(granted.permit, () => this.#lost())
+    if (granted.permit) owner.permits.hold(granted.permit, (reason) => this.#lost(reason))
   }
 
   /** The instant on the backend's clock. */
@@ -85,9 +89,9 @@ export class GrantedStart implements Permit {
     return permit && this.#owner.permits.drop(permit) ? this.#owner.release(permit) : DONE
   }
 
-  #lost(): void {
+  #lost(reason: Error = lost()): void {
     this.#controller ??= new AbortController()
-    this.#controller.abort(lost())
+    this.#controller.abort(reason)
   }
 }
 

@@ -6,7 +6,7 @@ export class Permits {
   readonly #clock: Clock
   readonly #everyMs: number
   readonly #extend: (permits: readonly HeldPermit[]) => Promise<readonly HeldPermit[]>
-  readonly #held = new Map<string, { readonly permit: HeldPermit; readonly lost: () => void }>()
+  readonly #held = new Map<string, { readonly permit: HeldPermit; readonly lost: (reason?: Error) => void }>()
   #timer: Timer | null = null
 
   /** @param extend extends leases; it returns the permits whose leases had ended */
@@ -20,13 +20,8 @@ export class Permits {
     this.#extend = extend
   }
 
-  /** All permits that are held. */
-  get all(): readonly HeldPermit[] {
-    return [...this.#held.values()].map(({ permit }) => permit)
-  }
-
-  /** @param lost called if the lease ends all the same, as after a pause of this process */
-  hold(permit: HeldPermit, lost: () => void): void {
+  /** @param lost called if the lease ends all the same, as after a pause of this process, or for that reason */
+  hold(permit: HeldPermit, lost: (reason?: Error) => void): void {
     this.#held.set(permit.id, { permit, lost })
     this.#timer ??= this.#beat()
   }
@@ -34,11 +29,20 @@ export class Permits {
   /** False: it is not held any more. */
   drop({ id }: HeldPermit): boolean {
     const isHeld = this.#held.delete(id)
-    if (this.#held.size === 0) this.stop()
+    if (this.#held.size === 0) this.#stop()
     return isHeld
   }
 
-  stop(): void {
+  /** Gives all permits up. @param reason told to those that hold them; null: they are not told */
+  end(reason: Error | null): readonly HeldPermit[] {
+    const held = [...this.#held.values()]
+    this.#held.clear()
+    this.#stop()
+    if (reason) for (const { lost } of held) lost(reason)
+    return held.map(({ permit }) => permit)
+  }
+
+  #stop(): void {
     this.#timer?.cancel()
     this.#timer = null
   }
@@ -50,7 +54,7 @@ export class Permits {
   }
 
   async #extendAll(): Promise<void> {
-    const permits = this.all
+    const permits = [...this.#held.values()].map(({ permit }) => permit)
     // While the backend cannot be reached, a lease may end; the next beat finds out.
     const ended = await this.#extend(permits).catch((): readonly HeldPermit[] => [])
     for (const { id } of ended) {
