@@ -381,6 +381,23 @@ describe('permits', () => {
     expect(await memory.inspect({ limit: 'slots', key: '' })).toMatchObject({ active: 0 })
   })
 
+  it('return if an answer was lost and the next try is denied what the first one took', async () => {
+    const clock = createManualClock()
+    const { backend, memory } = watched(clock)
+    let tries = 0
+    const acquire: LimitBackend['acquire'] = async (requests) => {
+      const answers = await memory.acquire(requests)
+      if (++tries === 1) throw new Error('connection reset')
+      return answers
+    }
+    const { limiter } = harness({ backend: { ...backend, acquire }, clock, lease: '30s' })
+    const got = limiter.acquire([slots]).then(() => clock.now())
+    const startMs = clock.now()
+    await clock.advance('40s')
+    expect((await got) - startMs).toBeLessThan(2000)
+    expect(tries).toBeGreaterThan(2)
+  })
+
   it('leave a call its outcome, though its refusal cannot be told to the backend', async () => {
     const clock = createManualClock()
     const { backend, seen } = watched(clock)

@@ -82,11 +82,18 @@ export class Access {
     if (this.#isLocal && this.#isDefined && this.#known) return this.#asked(this.#known, requests)
     if (this.isDown && this.#options.clock.monotonicUs() < this.#probeUs) return this.#unreached(requests)
     let instead: readonly UnitAnswer[] = []
+    let tries = 0
     try {
-      return await this.call(
-        (backend) => this.#asked(backend, requests),
-        (answers) => this.#giveBack(requests, answers, instead),
+      const answers = await this.call(
+        (backend) => {
+          tries++
+          return this.#asked(backend, requests)
+        },
+        (late) => this.#giveBack(requests, late, instead),
       )
+      // A try whose answer was lost may hold the permits that a later one was denied.
+      if (tries > 1) this.#lost(requests.filter((_, i) => answers[i]?.kind !== 'granted'))
+      return answers
     } catch (error) {
       if (isRefusal(error)) throw error
       this.#lost(requests)
