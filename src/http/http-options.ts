@@ -2,6 +2,7 @@ import { SluiceError } from '../base/errors.ts'
 import { checkMethods, checkOptions, show } from '../base/options.ts'
 import { Sluice } from '../engine/engine.ts'
 import type { Clock } from '../base/clock.ts'
+import { checkBackend } from '../limiter/client/options.ts'
 import type { LimitBackend } from '../limiter/contract/limiter.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Policy } from '../policy/limits/policy.ts'
@@ -76,12 +77,13 @@ const KNOWN = [
 export function checkHttpOptions(options: HttpOptions): void {
   const what = 'createHttpApp'
   checkOptions(options, KNOWN, what, { aliases: { engine: 'sluice', token: 'tokens', auth: 'tokens' } })
-  const { sluice, tokens, isHost, clock, logger, maxBodyBytes, testMode, backend } = options
+  const { sluice, tokens, budgets, isHost, clock, logger, maxBodyBytes, testMode, backend } = options
   const wrong = (name: string, value: unknown, expected: string): SluiceError =>
     new SluiceError('option.invalid', `${name} of ${what} is invalid: ${show(value)}. Expected ${expected}.`)
   if (!(sluice instanceof Sluice)) throw wrong('sluice', sluice, 'an engine')
   // Without tokens every caller has full access, so a list that failed to load must not pass as no tokens.
   if (tokens !== undefined && !Array.isArray(tokens)) throw wrong('tokens', tokens, 'a list of tokens')
+  if (budgets !== undefined && typeof budgets !== 'string') checkBackend(budgets, `budgets of ${what}`)
   if (isHost !== undefined && typeof isHost !== 'function') throw wrong('isHost', isHost, 'a function')
   if (clock !== undefined) checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], `clock of ${what}`)
   if (logger !== undefined) checkMethods(logger, ['debug', 'info', 'warn', 'error'], `logger of ${what}`)

@@ -1,6 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
-import { checkOptions } from '../base/options.ts'
+import { checkOptions, ownNames, show } from '../base/options.ts'
 import { inLaneOrder } from '../jobs/lane.ts'
 import type { LimitPolicy, LimitDefinition } from '../policy/limits/limit.ts'
 import { normalisePolicy } from '../policy/limits/normalise.ts'
@@ -90,10 +90,8 @@ export class LimitRules {
   replace(served: ServedLimits): void {
     checkOptions(served, ['limits', 'types', 'queues'], 'limits of the server')
     const { limits = {}, types = {}, queues = {} } = served
-    const usesOf = (
-      of: Readonly<Record<string, { limits?: readonly ServedUse[] }>>,
-    ): Map<string, readonly ServedUse[]> => new Map(Object.entries(of).map(([name, each]) => [name, each.limits ?? []]))
-    const [ofTypes, ofQueues] = [usesOf(types), usesOf(queues)]
+    checkNamed(limits, 'limits')
+    const [ofTypes, ofQueues] = [usesOf(types, 'type'), usesOf(queues, 'queue')]
     const all = [...ofTypes.values(), ...ofQueues.values()].flat()
     const rules = rulesOf(limits, all)
     for (const use of all) checkUse(use, rules.get(use.limit))
@@ -210,6 +208,33 @@ export class LimitRules {
   }
 }
 
+/** The uses of limits by each type or queue. @throws {SluiceError} `option.invalid` */
+function usesOf(
+  of: Readonly<Record<string, { readonly limits?: readonly ServedUse[] }>>,
+  kind: 'type' | 'queue',
+): Map<string, readonly ServedUse[]> {
+  checkNamed(of, `${kind}s`)
+  return new Map(Object.entries(of).map(([name, each]) => [name, readUses(each, `${kind} ${name} of the server`)]))
+}
+
+function readUses(of: { readonly limits?: readonly ServedUse[] }, what: string): readonly ServedUse[] {
+  checkOptions(of, ['limits'], what)
+  const { limits = [] } = of
+  if (!Array.isArray(limits))
+    throw new SluiceError('option.invalid', `${what}: limits is invalid: ${show(limits)}. Expected a list.`)
+  for (const use of limits)
+    checkOptions(use, ['limit', 'by', 'weight'], `a limit of ${what}`, { aliases: { key: 'by' } })
+  return limits as readonly ServedUse[]
+}
+
+function checkNamed(value: unknown, name: string): void {
+  if (ownNames(value) !== null) return
+  throw new SluiceError(
+    'option.invalid',
+    `${name} of the server is invalid: ${show(value)}. Expected an object with one member for each name.`,
+  )
+}
+
 /**
  * Reads a policy of a server's configuration. A producer cannot avoid a limit by sending no key, unless the policy
  * allows it. @throws {SluiceError} `policy.invalid`
@@ -229,6 +254,8 @@ function ruleOf(name: string, limit: ServedLimit, keyed: boolean): Rule {
       'policy.invalid',
       `The name of the limit ${JSON.stringify(name.slice(0, 64))} is invalid. Expected 1 to 255 characters without a slash or NUL.`,
     )
+  if (ownNames(limit) === null)
+    throw new SluiceError('policy.invalid', `limit ${name} is invalid: ${show(limit)}. Expected a policy.`)
   for (const member of Object.keys(limit))
     if (member !== 'shared' && nearest(member, ['shared'], 2) !== null)
       throw new SluiceError(

@@ -128,6 +128,11 @@ const FIELDS: readonly Field[] = [
   ['an option of a server', (value, sluice) => createHttpApp(a({ sluice, tokns: value })), [[]]],
   ['the tokens of a server', (value, sluice) => createHttpApp({ sluice, tokens: value }), [...NONE, {}]],
   ['the limits of a server', (value, sluice) => createHttpApp({ sluice, limits: value }), [...NONE, { limit: {} }]],
+  [
+    'the budgets of a server',
+    (value, sluice) => createHttpApp({ sluice, budgets: value }),
+    [...NONE, {}, { define: run }],
+  ],
   ['the requests of a server', (value, sluice) => createHttpApp({ sluice, requests: value }), [...NONE, {}]],
   [
     'the bodies of a server',

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
 import type { ServedLimits, Token } from '../../src/exports/http.ts'
+import { readServeConfig } from '../../src/cli/serve/config.ts'
 import { everyStore } from '../stores.ts'
 import { type Answer, HttpHarness, type Json, type Sending, storeFile } from './http-harness.ts'
 
@@ -230,6 +231,7 @@ test.each([
     { limits: { c: { ...HOUR, max: 3 } }, queues: { q: { limits: [{ limit: 'c', weight: 4 }] } } },
     'limit.weight.above_burst',
   ],
+  [{ limits: { c: null } }, 'policy.invalid'],
   [{ limits: { c: { ...PACE, of: { limit: 'typo', atLeast: '1/s' } } } }, 'limit.unknown'],
   [{ limits: { c: { ...PACE, of: 'd' }, d: PACE } }, 'policy.invalid'],
   [{ limits: { c: { ...PACE, of: { limit: 5, atLeast: '1/s' } }, d: PACE } }, 'policy.invalid'],
@@ -245,6 +247,40 @@ test.each([
   [{ limits: { c: { ...PACE, of: SHARE }, d: PACE }, queues: { q: { limits: [{ limit: 'c' }] } } }, 'option.invalid'],
 ])('%j is refused when the server is made', async (limits, code) => {
   await expect(served(limits as ServedLimits)).rejects.toMatchObject({ code })
+})
+
+describe('a member that would be ignored in silence is refused in code and in the configuration of a server', () => {
+  const limits = { c: PACE }
+  const use = (more: object): object => ({ limits: [{ limit: 'c', ...more }] })
+  test.each<[object, string]>([
+    [{ limits, types: { work: { limit: [{ limit: 'c' }] } } }, 'did you mean limits?'],
+    [{ limits, queues: { q: { limit: [{ limit: 'c' }] } } }, 'did you mean limits?'],
+    [{ limits, types: { work: use({ wieght: 5 }) } }, 'did you mean weight?'],
+    [{ limits, queues: { q: use({ wieght: 5 }) } }, 'did you mean weight?'],
+    [{ limits, types: { work: use({ key: 'args.0.x' }) } }, 'did you mean by?'],
+    [{ limits, queues: { q: use({ key: 'args.0.x' }) } }, 'did you mean by?'],
+    [{ limits, types: { work: { limits: ['c'] } } }, 'Expected an object of limit, by, weight'],
+    [{ limits, types: { work: { limits: { limit: 'c' } } } }, 'xpected'],
+    [{ limits, types: { work: { limits: null } } }, 'xpected'],
+    [{ limits, types: { work: 'c' } }, 'xpected'],
+    [{ limits, types: 'work' }, 'xpected'],
+    [{ limits, queues: [use({})] }, 'xpected'],
+    [{ limits: ['c'] }, 'xpected'],
+  ])('%j', async (given, words) => {
+    const refused = { code: 'option.invalid', message: expect.stringContaining(words) as string }
+    await expect(served(given as ServedLimits)).rejects.toMatchObject(refused)
+    expect(() => readServeConfig(given)).toThrow(expect.objectContaining(refused))
+  })
+
+  test('and a reload with one leaves the limits as they were', async () => {
+    const one = { limits: { c: { ...HOUR, max: 1 } } }
+    const d = await served({ ...one, types: { work: { limits: [{ limit: 'c' }] } } })
+    const change = { ...one, types: { work: { limit: [{ limit: 'c' }] } } } as ServedLimits
+    const refused = d.app.reload({ tokens: [], limits: change, by: 'test' })
+    await expect(refused).rejects.toMatchObject({ code: 'option.invalid' })
+    for (let i = 0; i < 3; i++) await d.push()
+    expect(await d.fetch({ count: 9 })).toHaveLength(1)
+  })
 })
 
 test('a reload changes the limits of a queue for jobs of no tenant too, and lifts them', async () => {

@@ -19,11 +19,8 @@ import { readPath } from '../../policy/limits/partition-key.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
 import { SETTINGS } from './settings.ts'
 
-const Use = z.strictObject({
-  limit: z.string(),
-  by: z.string().optional(),
-  weight: z.int().min(1).optional(),
-})
+/** The rules of the limits check them. */
+const Uses = z.array(z.unknown()).optional()
 const Config = z.strictObject({
   ...SETTINGS,
   /** The server checks them, in words that never show a token. */
@@ -36,14 +33,9 @@ const Config = z.strictObject({
   /** Bounds for one tenant, one token and one answer; the server checks them. */
   bounds: z.looseObject({}).optional(),
   limits: z.record(z.string(), z.union([z.looseObject({}), z.string()])).optional(),
-  types: z
-    .record(z.string(), z.strictObject({ limits: z.array(Use).optional(), retry: z.looseObject({}).optional() }))
-    .optional(),
+  types: z.record(z.string(), z.strictObject({ limits: Uses, retry: z.looseObject({}).optional() })).optional(),
   queues: z
-    .record(
-      z.string(),
-      z.strictObject({ limits: z.array(Use).optional(), stripes: z.int().min(1).max(MAX_STRIPES).optional() }),
-    )
+    .record(z.string(), z.strictObject({ limits: Uses, stripes: z.int().min(1).max(MAX_STRIPES).optional() }))
     .optional(),
 })
 
@@ -130,16 +122,11 @@ export function readServeConfig(json: unknown): ServeConfig {
   }
 }
 
-type Sent = Readonly<Record<string, { readonly limits?: readonly z.output<typeof Use>[] | undefined }>>
-
-function usesOf(of: Sent): Record<string, { readonly limits: readonly ServedUse[] }> {
-  const useOf = ({ limit, by, weight }: z.output<typeof Use>): ServedUse => ({
-    limit,
-    ...(by !== undefined && { by }),
-    ...(weight !== undefined && { weight }),
-  })
+function usesOf(
+  of: Readonly<Record<string, { readonly limits?: readonly unknown[] | undefined }>>,
+): Record<string, { readonly limits: readonly ServedUse[] }> {
   return Object.fromEntries(
-    Object.entries(of).map(([name, each]) => [name, { limits: (each.limits ?? []).map(useOf) }]),
+    Object.entries(of).map(([name, { limits = [] }]) => [name, { limits: limits as readonly ServedUse[] }]),
   )
 }
 

@@ -88,8 +88,8 @@ const VERBS = [
 ]
 
 /** Checks that a value has every verb of a backend. @throws {SluiceError} `option.invalid` */
-export function checkBackend(backend: unknown): void {
-  checkMethods(backend, VERBS, 'The backend of a limiter')
+export function checkBackend(backend: unknown, what = 'The backend of a limiter'): void {
+  checkMethods(backend, VERBS, what)
 }
 
 /** The fail modes of limits. */
