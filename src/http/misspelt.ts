@@ -29,8 +29,8 @@ const LONG = 7
 
 /**
  * Finds the first member of a value that its schema would drop silently: a near miss of a known name, an unknown name
- * if the schema is strict or `all` is set, and `__proto__`, which parsers drop. Names that begin with `x_` belong to
- * the sender.
+ * if the schema is strict or `all` is set, and `__proto__`, which parsers drop. Elsewhere names that begin with `x_`
+ * belong to the sender.
  */
 export function misspelt(schema: z.ZodType, value: unknown, all = false): Misspelt | null {
   return find(schema, value, all, [])
@@ -74,9 +74,9 @@ function unknownNamed(
   path: readonly (string | number)[],
 ): Misspelt | null {
   const near = strict ? nearest(name, known) : slipOf(name, known)
-  if (near === null && (!strict || name.startsWith('x_'))) return null
+  if (near === null && !strict) return null
   const hint = near === null ? '. ' : `; did you mean ${near}? `
-  return { path: [...path, name], message: `is unknown${hint}Expected ${known.join(', ')}.` }
+  return { path: [...path, name], message: `is unknown${hint}Expected ${known.join(', ') || 'none'}.` }
 }
 
 /**

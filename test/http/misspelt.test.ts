@@ -1,5 +1,6 @@
 // A member of a request that the server does not know is never dropped where it is a slip of one that it knows.
 import { describe, expect, test } from 'vitest'
+import { ROUTES } from '../../src/http/routes.ts'
 import { HttpHarness, type Json } from './http-harness.ts'
 
 const nothing = async (d: HttpHarness): Promise<void> => {
@@ -83,6 +84,47 @@ test('a query that would narrow a change must be known: else the change reaches 
   expect((await d.get('/ojs/v1/rate-limits/k')).body['overrides']).toHaveLength(1)
   expect((await d.get('/ojs/v1/rate-limits/k?partiton=a')).status).toBe(400)
   expect((await d.get('/ojs/v1/rate-limits/k?cache=no')).status).toBe(200)
+})
+
+describe('a request that changes something takes no query parameter that its operation does not declare', () => {
+  const changing = ROUTES.filter(({ method }) => method !== 'GET')
+  const BODY = { type: 'work', args: [1], jobs: [{ type: 'work', args: [1] }], queues: ['q'], concurrency: 1 }
+  const headers = { 'X-Sluice-Request': '1' }
+  const ID = '01a20021-deb9-7f2f-a3ad-017f490bb225'
+
+  test.each(changing.map((route) => [`${route.method} ${route.path}`, route] as const))('%s', async (_, route) => {
+    const d = await HttpHarness.open({ http: { testMode: true } })
+    const path = route.path.replace(':id', ID).replaceAll(/:\w+/g, 'mail')
+    for (const name of ['dry_run', 'x_dry_run', '__proto__']) {
+      const { status, body } = await d.send(route.method, `${path}?${name}=true`, BODY, { headers })
+      expect([status, body['error']?.code, body['error']?.message]).toEqual([
+        400,
+        'invalid_request',
+        expect.stringContaining(name),
+      ])
+    }
+  })
+
+  test('and changes nothing', async () => {
+    const d = await HttpHarness.open()
+    const id = await d.push()
+    await d.post('/ojs/v1/cron', { name: 'c', cron: '@daily', type: 'work', args: [] })
+    const all = { filter: { queue: 'q' }, confirm: true }
+    expect((await d.post('/ojs/v1/admin/jobs/bulk/cancel?dry_run=true', all)).status).toBe(400)
+    expect((await d.send('DELETE', '/ojs/v1/cron/c?dry_run=1')).status).toBe(400)
+    expect((await d.send('DELETE', `/ojs/v1/jobs/${id}?reason=old`)).status).toBe(400)
+    expect((await d.job(id))['state']).toBe('available')
+    expect((await d.get('/ojs/v1/cron')).body['pagination'].total).toBe(1)
+    expect((await d.post('/ojs/v1/admin/jobs/bulk/cancel', all)).status).toBe(200)
+    expect((await d.job(id))['state']).toBe('cancelled')
+  })
+
+  test('but one that only looks takes any, as health checks and proxies add their own', async () => {
+    const d = await HttpHarness.open()
+    for (const path of ['/health', '/health/live', '/health/ready', '/ojs/v1/queues', '/metrics'])
+      expect([path, (await d.get(`${path}?dry_run=true`)).status]).toEqual([path, 200])
+    expect((await d.send('HEAD', '/health?probe=1')).status).toBe(200)
+  })
 })
 
 test('a name that no parser keeps is refused where it would be lost, and kept in the arguments', async () => {

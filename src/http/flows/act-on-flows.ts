@@ -3,7 +3,7 @@ import { type Call, ok, operation, type Operation, type Reply } from '../operati
 import { Refusal } from '../refusal.ts'
 import { flowJson } from './flow-json.ts'
 import { namedFlow } from './owner.ts'
-import { FlowParams, NoQuery, Nothing, Retry, Signal, SignalParams } from './schemas.ts'
+import { FlowParams, Nothing, Retry, Signal, SignalParams } from './schemas.ts'
 
 /** Sends a signal to a flow. */
 export const signalFlow: Operation = operation({
@@ -13,7 +13,6 @@ export const signalFlow: Operation = operation({
   summary:
     'Send a signal to a running flow. It is stored before the answer; a second one of the same name and once does nothing.',
   params: SignalParams,
-  query: NoQuery,
   body: Signal,
   answers: { 200: 'The signal is stored; duplicate: it was before.' },
   async run(call) {
@@ -34,7 +33,6 @@ export const cancelFlow: Operation = operation({
   name: 'cancelFlow',
   summary: 'Cancel a flow and the children that it waits for.',
   params: FlowParams,
-  query: NoQuery,
   body: Nothing,
   answers: { 200: 'The flow was cancelled.' },
   run: (call) => act(call, 'cancelled', (id) => call.server.sluice.flows.cancel(id)),
@@ -47,7 +45,6 @@ export const retryFlow: Operation = operation({
   name: 'retryFlow',
   summary: 'Run a failed flow again: from where it failed, or from a step on.',
   params: FlowParams,
-  query: NoQuery,
   body: Retry,
   answers: { 200: 'The flow goes on.' },
   run(call) {

@@ -63,9 +63,6 @@ export const Retry: z.ZodType<{ from?: string | undefined } | undefined> = stric
 /** A body without members, or none. */
 export const Nothing: z.ZodType<Record<string, never> | undefined> = strict({}).optional()
 
-/** A query without members. A member of the body that was put there would do nothing. */
-export const NoQuery: z.ZodType<Record<string, never>> = strict({})
-
 const States = z.string().max(100)
 
 /** A page of flows. */

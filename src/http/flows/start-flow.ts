@@ -6,7 +6,7 @@ import { requireRoom } from '../ojs/backpressure.ts'
 import { Refusal } from '../refusal.ts'
 import { splitName } from '../tenant.ts'
 import { ownedBy } from './owner.ts'
-import { NoQuery, Start, WorkflowParams } from './schemas.ts'
+import { Start, WorkflowParams } from './schemas.ts'
 
 /** Starts a flow of a workflow that the server's engine lists. */
 export const startFlow: Operation = operation({
@@ -15,7 +15,6 @@ export const startFlow: Operation = operation({
   name: 'startFlow',
   summary: 'Start a flow of a workflow. With a key that a running flow has, the answer names that flow.',
   params: WorkflowParams,
-  query: NoQuery,
   body: Start,
   answers: { 201: 'The flow was started.', 200: 'A flow with this key runs already.' },
   async run(call) {
