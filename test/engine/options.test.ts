@@ -161,6 +161,34 @@ describe('a store', () => {
     expect(() => new Sluice({ store: 'sqlite:./what?.db', tasks: [] })).not.toThrow()
   })
 
+  test.each([
+    ['schma=x', 'schema'],
+    ['Schema=x', 'schema'],
+    ['schema=x&shcema=y', 'schema'],
+    ['connection=2', 'connections'],
+    ['notfy=false', 'notify'],
+    ['sslmode=require&connect_timout=1', 'connect_timeout'],
+    ['connectTimeout=1', 'connect_timeout'],
+  ])('with the misspelt parameter in ?%s is refused', (query, meant) => {
+    const make = (): Sluice => new Sluice({ store: `postgres://app@db.internal/app?${query}`, tasks: [] })
+    expect(make).toThrow(expect.objectContaining({ code: 'store.url.invalid' }))
+    expect(make).toThrow(`did you mean ${meant}?`)
+  })
+
+  test.each(
+    [
+      'schema application_name binary channel_binding client_encoding connect_timeout connection_limit',
+      'fallback_application_name gssencmode host hostaddr keepalives options',
+      'idle_in_transaction_session_timeout keepalives_idle krbsrvname load_balance_hosts lock_timeout passfile',
+      'password pgbouncer pool_timeout port query_timeout replication require_auth requirepeer service',
+      'socket_timeout ssl sslcert sslcompression sslcrl sslkey sslmode sslnegotiation sslrootcert sslsni',
+      'statement_timeout target_session_attrs tcp_user_timeout user uselibpqcompat x',
+    ].flatMap((line) => line.split(' ')),
+  )('may have the parameter %s', (name) => {
+    const store = `postgres://app@db.internal/app?${name}=x`
+    expect(() => new Sluice({ store, tasks: [] })).not.toThrow()
+  })
+
   test.each([undefined, null, 5, '', 'mysql://x'])('is not %s', (store) => {
     expect(() => new Sluice({ store: store as never, tasks: [] })).toThrow(
       expect.objectContaining({ code: 'store.url.invalid' }),

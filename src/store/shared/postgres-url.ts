@@ -1,4 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
+import { nearest } from '../../base/nearest.ts'
 
 /** The parts of a `postgres://` URL. */
 export interface PostgresAddress {
@@ -16,7 +17,8 @@ export function isPostgresUrl(url: unknown): url is string {
 
 /**
  * Reads `postgres://user@host:5432/database`. The store uses the parameters `schema` (default `sluice`), `connections`
- * (default 8) and `notify` (`false`: no LISTEN, as behind pgBouncer's transaction mode). The driver gets all others.
+ * (default 8) and `notify` (`false`: no LISTEN, as behind pgBouncer's transaction mode). The driver gets all others,
+ * but for misspelt ones of these.
  * @throws {SluiceError} `store.url.invalid`
  */
 export function readPostgresUrl(url: string): PostgresAddress {
@@ -24,6 +26,7 @@ export function readPostgresUrl(url: string): PostgresAddress {
   const schema = take(parsed, 'schema') ?? 'sluice'
   const connections = Number(take(parsed, 'connections') ?? 8)
   const notify = take(parsed, 'notify') ?? 'true'
+  for (const name of parsed.searchParams.keys()) refuseMisspelt(name)
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) throw invalid('schema', schema, 'lower-case letters, digits and _')
   if (!Number.isInteger(connections) || connections < 2 || connections > 1000)
     throw invalid('connections', String(connections), 'a whole number from 2 to 1000')
@@ -48,6 +51,18 @@ function take(url: URL, name: string): string | null {
   url.searchParams.delete(name)
   return value
 }
+
+/** The driver would ignore a misspelt parameter, and the store would be another one. */
+function refuseMisspelt(name: string): void {
+  const near = PARAMETERS.includes(name) ? null : nearest(name, PARAMETERS)
+  if (near === null) return
+  throw new SluiceError(
+    'store.url.invalid',
+    `The store's URL has the unknown parameter ${JSON.stringify(name)}; did you mean ${near}? Expected ${PARAMETERS.join(', ')}, or a parameter of pg.`,
+  )
+}
+
+const PARAMETERS = ['schema', 'connections', 'notify', 'connect_timeout']
 
 function invalid(name: string, value: string, allowed: string): SluiceError {
   return new SluiceError(
