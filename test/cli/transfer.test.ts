@@ -24,7 +24,7 @@ const sync = task('tenant.sync', input<{ tenant: string }>(), {
 /** A store with jobs of every kind that can be moved. Its engine has ended. */
 async function filled(url: string): Promise<string[]> {
   const engine = new Sluice({ store: url, tasks: [sync], logger: silentLogger })
-  const jobs = await sync.enqueueMany(['acme', 'acme', 'büro "x"\n'].map((tenant) => ({ tenant })))
+  const jobs = await sync.enqueueMany(['acme', 'acme', 'büro "x"\n\u2028\u2029'].map((tenant) => ({ tenant })))
   const later = await sync.enqueue(
     { tenant: 'late' },
     { runAt: new Date('2100-01-01T00:00:00Z'), expiresAt: new Date('2100-02-01T00:00:00Z'), priority: 7 },

@@ -1,11 +1,10 @@
-import { createReadStream } from 'node:fs'
-import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Arrival, Replay, ReplayedWaits } from '../../policy/forecast/replay.ts'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
+import { linesIn } from '../ndjson.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addStoreOptions, reportErrors, show, showView, type View, type ViewFlags, wholeOf } from '../view.ts'
 import { inWords } from '../words.ts'
@@ -111,19 +110,10 @@ function policyOf(text: string): Policy | string {
 /** Reads one arrival per line; empty lines do not count. */
 async function arrivalsIn(path: string): Promise<Arrival[]> {
   const arrivals: Arrival[] = []
-  const input = path === '-' ? process.stdin : createReadStream(path)
-  let line = 0
-  try {
-    for await (const text of createInterface({ input, crlfDelay: Infinity })) {
-      line++
-      if (text.trim() === '') continue
-      if (arrivals.length >= MOST_LINES)
-        throw new SluiceError('cli.usage', `${path} has more than ${groupDigits(MOST_LINES)} arrivals. Split the file.`)
-      arrivals.push(arrivalIn(text, `${path}, line ${line}`))
-    }
-  } catch (cause) {
-    if (cause instanceof SluiceError) throw cause
-    throw new SluiceError('cli.usage', `--file cannot be read: ${(cause as Error).message}.`, { cause })
+  for await (const { line, text } of linesIn(path)) {
+    if (arrivals.length >= MOST_LINES)
+      throw new SluiceError('cli.usage', `${path} has more than ${groupDigits(MOST_LINES)} arrivals. Split the file.`)
+    arrivals.push(arrivalIn(text, `${path}, line ${line}`))
   }
   return arrivals
 }

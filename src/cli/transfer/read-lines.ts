@@ -1,8 +1,7 @@
-import { createReadStream } from 'node:fs'
-import { createInterface } from 'node:readline'
 import { SluiceError } from '../../base/errors.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { Store } from '../../store/contract/store.ts'
+import { linesIn } from '../ndjson.ts'
 import { bad, readLine, type ReadLine } from './lines.ts'
 
 /** The most jobs of one transaction. */
@@ -30,19 +29,8 @@ type JobLine = Numbered<Extract<ReadLine, { kind: 'job' }>>
 
 /** Reads all lines of a file, or of standard input (`-`). @throws {SluiceError} `cli.usage`, with the number of the line */
 export async function linesOf(file: string): Promise<Numbered<ReadLine>[]> {
-  const input = file === '-' ? process.stdin : createReadStream(file)
   const found: Numbered<ReadLine>[] = []
-  let line = 0
-  try {
-    for await (const text of createInterface({ input, crlfDelay: Infinity })) {
-      line++
-      if (text.trim() !== '') found.push({ ...readLine(text, line), line })
-    }
-  } catch (cause) {
-    if (cause instanceof SluiceError) throw cause
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new SluiceError('cli.usage', `${file} cannot be read: ${why}`, { cause })
-  }
+  for await (const { line, text } of linesIn(file)) found.push({ ...readLine(text, line), line })
   return found
 }
 
