@@ -96,6 +96,7 @@ describe('a bad file', () => {
   }
   const rate = { kind: 'rate', rate: 1, periodUs: 1e6, burst: 1, startEmpty: false }
   const policy = { rule: rate, concurrency: null, onLimit: 'wait', maxWaitUs: null, retries: 'charge' }
+  const of = { limit: 'nope', rule: rate, concurrency: null, keys: null, overcommit: 'refuse' }
   const crmLine = { kind: 'limit', name: 'crm', version: 0, policy }
 
   test('stores nothing, and names its line', async () => {
@@ -121,6 +122,7 @@ describe('a bad file', () => {
       [{ ...good, uses: [{ limit: 'nope' }] }, 'neither the file nor the store'],
       [{ ...crmLine, policy: { ...policy, rule: { ...rate, rate: -1 } } }, 'rate'],
       [{ ...crmLine, policy: { ...policy, rule: { kind: 'magic' } } }, 'kind'],
+      [{ ...crmLine, name: 'eu', policy: { ...policy, of } }, 'neither the file nor the store'],
       [{ kind: 'what' }, 'kind'],
       [[], 'Line 3 is invalid: Invalid input'],
     ]

@@ -5,7 +5,7 @@ import { inexactNumber } from '../../base/exact-numbers.ts'
 import { isJobId } from '../../base/ids.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
-import { isStorable, LONGEST_NAME } from '../../base/text.ts'
+import { isStorable, isTaskName, LONGEST_NAME } from '../../base/text.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
 import { wordsOf } from '../../http/checked.ts'
 import { Priority } from '../../http/priority.ts'
@@ -13,12 +13,12 @@ import type { NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule } from '../../jobs/schedule.ts'
-import { newBucket } from '../../policy/limits/bucket.ts'
-import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import { definitionOf, StoredPolicy } from './limit-line.ts'
 
 const Text = z.string().max(4096).refine(isStorable, 'has a character that no store keeps')
 const Name = Text.min(1).max(LONGEST_NAME)
-const Task = Name
+const Task = Text.refine(isTaskName, 'is not a task name. Expected lower case words with dots, such as tenant.sync')
 const Count = z.int().min(1).max(1_000_000_000)
 const Time = z.iso.datetime({ offset: true }).nullable().default(null)
 const Ms = z.number().positive().max(1e12).nullable().default(null)
@@ -66,13 +66,7 @@ const LimitLine = z.strictObject({
   kind: z.literal('limit'),
   name: Name,
   version: z.int().min(0),
-  policy: z.looseObject({
-    rule: z.looseObject({ kind: z.enum(['rate', 'sliding', 'fixed', 'spacing']) }).nullable(),
-    concurrency: z.int().min(0).nullable(),
-    onLimit: z.enum(['wait', 'reschedule', 'drop']),
-    maxWaitUs: z.number().min(0).nullable(),
-    retries: z.enum(['charge', 'free']),
-  }),
+  policy: StoredPolicy,
 })
 const Line = z.discriminatedUnion('kind', [LimitLine, ScheduleLine, JobLine])
 
@@ -93,7 +87,7 @@ export function readLine(text: string, number: number): ReadLine {
   try {
     const parsed = Line.safeParse(JSON.parse(text))
     const inexact = inexactNumber(text)
-    if (inexact) throw bad(number, `${inexact.path}: ${inexact.message.replace(/\.$/, '')}`)
+    if (inexact) throw bad(number, `${inexact.path}: ${inexact.message}`)
     if (parsed.success) return converted(parsed.data)
     throw bad(number, parsed.error.issues.map(wordsOf).join('; '))
   } catch (error) {
@@ -105,12 +99,12 @@ export function readLine(text: string, number: number): ReadLine {
 
 /** An error about one line. */
 export function bad(number: number, why: string): SluiceError {
-  return new SluiceError('cli.usage', `Line ${number} is invalid: ${why}. Nothing was imported.`)
+  return new SluiceError('cli.usage', `Line ${number} is invalid: ${why.replace(/\.$/, '')}. Nothing was imported.`)
 }
 
 function converted(line: z.output<typeof Line>): ReadLine {
   if (line.kind === 'job') return { kind: 'job', job: jobOf(line) }
-  if (line.kind === 'limit') return { kind: 'limit', limit: limitOf(line) }
+  if (line.kind === 'limit') return { kind: 'limit', limit: definitionOf(line.name, line.version, line.policy) }
   const { kind: _, job, until, recurrence, paused, ...rest } = line
   const known = recurrence as unknown as NewSchedule['recurrence']
   // It throws for a cron or a distance that no engine can compute.
@@ -125,17 +119,6 @@ function converted(line: z.output<typeof Line>): ReadLine {
       job: { ...plainOf(job), ...(job.deadLetter !== undefined && { terms: { ...termsOf(job), givenId: false } }) },
     },
   }
-}
-
-function limitOf({ name, version, policy }: z.output<typeof LimitLine>): LimitDefinition {
-  const known = policy as unknown as LimitPolicy
-  // The bucket below bears any number; a claim does not.
-  const { rule } = known
-  for (const [field, value] of Object.entries(rule ?? {}))
-    if (typeof value === 'number' && !(Number.isSafeInteger(value) && value >= 0))
-      throw new RangeError(`policy.rule.${field} is invalid`)
-  newBucket(known, 0)
-  return { name, version, policy: known }
 }
 
 /** A job as a store takes it. */

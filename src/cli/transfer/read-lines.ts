@@ -69,13 +69,19 @@ export async function importLines(
 }
 
 function checkLimits(line: Numbered<ReadLine>, known: ReadonlySet<string>): void {
-  const job = line.kind === 'job' ? line.job : line.kind === 'schedule' ? line.schedule.job : null
-  const missing = job?.uses.find(({ limit }) => !known.has(limit))
-  if (missing)
-    throw new SluiceError(
-      'limit.unknown',
-      `Line ${line.line} needs the limit ${missing.limit}, which neither the file nor the store defines. Nothing was imported.`,
-    )
+  const missing = limitsOf(line).find((limit) => !known.has(limit))
+  if (missing === undefined) return
+  throw new SluiceError(
+    'limit.unknown',
+    `Line ${line.line} needs the limit ${missing}, which neither the file nor the store defines. Nothing was imported.`,
+  )
+}
+
+/** The names of the limits that a line needs. */
+function limitsOf(line: ReadLine): readonly string[] {
+  if (line.kind === 'limit') return line.limit.policy.of ? [line.limit.policy.of.limit] : []
+  const { uses } = line.kind === 'job' ? line.job : line.schedule.job
+  return uses.map(({ limit }) => limit)
 }
 
 function checkIds(jobs: readonly JobLine[]): void {

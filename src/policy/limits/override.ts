@@ -140,7 +140,7 @@ export function applyFittingOverride(policy: LimitPolicy, change: PolicyChange):
 }
 
 /** Writes a policy as a user would. A value derived from another stays open, so that it follows that one. */
-function writePolicy(policy: LimitPolicy): Readonly<Record<string, unknown>> {
+export function writePolicy(policy: LimitPolicy): Readonly<Record<string, unknown>> {
   const {
     rule,
     spacing,
