@@ -68,10 +68,7 @@ async function enqueue(store: Store, task: string, text: string, flags: EnqueueF
     priority: priorityOf(flags.priority, '--priority'),
     attempts: wholeOf(flags.attempts, '--attempts'),
     weight: flags.weight === undefined ? undefined : wholeOf(flags.weight, '--weight'),
-    limits: flags.limit.map((each) => {
-      const [limit = '', ...key] = each.split('=')
-      return { limit, key: key.join('=') }
-    }),
+    limits: flags.limit.map(limitOf),
     unique: flags.unique,
     delay: flags.delay as Duration | undefined,
     runAt: flags.runAt === undefined ? undefined : instantOf(flags.runAt),
@@ -82,4 +79,17 @@ async function enqueue(store: Store, task: string, text: string, flags: EnqueueF
   const id = answer?.id ?? job.id
   const words = created ? `The job ${id} was stored.` : `The job ${id} holds the unique key; nothing was stored.`
   return { data: { id, created }, lines: () => [words] }
+}
+
+/** Reads `crm` or `crm=acme`. @throws {SluiceError} `cli.usage` for an empty key, as of an unset variable of a shell */
+function limitOf(text: string): { readonly limit: string; readonly key?: string } {
+  const [limit = '', ...rest] = text.split('=')
+  if (rest.length === 0) return { limit }
+  const key = rest.join('=')
+  if (key === '')
+    throw new SluiceError(
+      'cli.usage',
+      `The key of --limit ${text} is empty. Name the key, or write --limit ${limit} for the budget without a key.`,
+    )
+  return { limit, key }
 }
