@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
+import { call, input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
+import type { NewJob } from '../../src/jobs/job.ts'
+import type { Store } from '../../src/store/contract/store.ts'
 import { openExisting } from '../../src/store/open.ts'
 import { everyStore, onSqlite } from '../stores.ts'
 import { emptyStore, folder, sluice, start } from './terminal.ts'
@@ -35,10 +37,32 @@ async function filled(url: string): Promise<string[]> {
   return [...jobs, later, once].map(({ id }) => id)
 }
 
-/** Everything of a store that an export has, without what changes by itself. */
-async function standing(url: string): Promise<unknown> {
+const PLAIN: NewJob = {
+  id: '',
+  task: 'tenant.sync',
+  queue: 'default',
+  priority: 0,
+  input: '{}',
+  uses: [],
+  maxAttempts: 3,
+  runAtMs: null,
+  expiresAtMs: null,
+  unique: null,
+  extra: null,
+}
+
+async function inStore<T>(url: string, use: (store: Store) => Promise<T>): Promise<T> {
   const store = await openExisting(url, systemClock)
   try {
+    return await use(store)
+  } finally {
+    await store.close()
+  }
+}
+
+/** Everything of a store that an export has, without what changes by itself. */
+function standing(url: string): Promise<unknown> {
+  return inStore(url, async (store) => {
     const jobs = (await store.list({ limit: 100 })).toSorted((a, b) => (a.id < b.id ? -1 : 1))
     const explained = await Promise.all(jobs.map(({ id }) => store.explain(id)))
     return {
@@ -56,9 +80,7 @@ async function standing(url: string): Promise<unknown> {
         extra: JSON.parse(found?.job.extra ?? 'null') as unknown,
       })),
     }
-  } finally {
-    await store.close()
-  }
+  })
 }
 
 const ways = [...kinds.map((kind) => [kind, kind] as const), ...kinds.slice(1).map((kind) => [onSqlite, kind] as const)]
@@ -83,6 +105,41 @@ describe.each(ways)('from $name', (from, to) => {
       code: 0,
       out: '2 limits, 1 schedules and 0 jobs were imported. 5 jobs were skipped: the store has them.\n',
     })
+  })
+})
+
+describe.each(kinds)('pending jobs on $name', (kind) => {
+  test('are moved, remain pending, and wait for their limits once they are activated', async () => {
+    const [source, target] = [kind.create(), kind.create()]
+    const engine = new Sluice({ store: source, tasks: [sync], logger: silentLogger })
+    await engine.jobs.cancel((await sync.enqueue({ tenant: 'acme' })).id)
+    await engine.stop()
+    const id = '01a20021-deb9-7f2f-a3ad-017f490bb225'
+    const terms = { givenId: true, pending: true, leaseUs: null, timeoutUs: null, deadLetter: false }
+    const uses = [{ limit: 'crm', key: 'acme', weight: 1 }]
+    await inStore(source, (store) => store.push([{ ...PLAIN, id, uses, terms }], []))
+    await emptyStore(target)
+    const file = join(folder(), 'jobs.ndjson')
+    const exported = await sluice(['export', '--to', file, '--json', '--store', source])
+    expect(JSON.parse(exported.out)).toEqual({ limits: 2, schedules: 0, jobs: 1, leftOut: 0 })
+    const imported = await sluice(['import', file, '--yes', '--store', target])
+    expect(imported).toMatchObject({ code: 0, err: '' })
+    await inStore(target, async (store) => {
+      expect(await store.list({})).toMatchObject([{ id, state: 'pending', task: 'tenant.sync' }])
+      expect(await store.activate(id, null)).toBe('pending')
+      expect(await store.storedJobs([id])).toMatchObject([{ state: 'available', uses }])
+    })
+  })
+
+  test('of flows are left out and counted', async () => {
+    const url = kind.create()
+    const engine = new Sluice({ store: url, tasks: [sync], logger: silentLogger })
+    const steps = [call(sync, { tenant: 'acme' }), call(sync, { tenant: 'birch' })]
+    await engine.flows.start({ kind: 'chain', steps })
+    await engine.stop()
+    const { out, err } = await sluice(['export', '--store', url])
+    expect(err).toContain('0 jobs were exported; 2 jobs were left out.')
+    expect(out).not.toContain('"job"')
   })
 })
 
@@ -118,6 +175,7 @@ describe('a bad file', () => {
       [{ ...good, uses: [{ limit: 'crm', weight: 0 }] }, 'weight'],
       [{ ...good, uses: [{ limit: 'crm' }, { limit: 'crm' }] }, 'twice'],
       [{ ...good, task: 'a\0b' }, 'task'],
+      [{ ...good, pending: true, runAt: '2100-01-01T00:00:00Z' }, 'pending and runAt exclude each other'],
       [{ ...good, uniqueKey: 'other:x' }, 'uniqueKey'],
       [{ ...good, uses: [{ limit: 'nope' }] }, 'neither the file nor the store'],
       [{ ...crmLine, policy: { ...policy, rule: { ...rate, rate: -1 } } }, 'rate'],

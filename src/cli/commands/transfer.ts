@@ -11,9 +11,10 @@ import { confirm, progressBar } from '../ask.ts'
 import { addStoreOptions, showChange, type View, type ViewFlags } from '../view.ts'
 
 const EXPORT = `
-Writes one JSON object a line: limits, schedules, and the jobs that wait (available, scheduled, retryable), the newest first. Left out
-are running jobs, jobs of flows, and those whose limits are unreadable or not resolved yet: stop the engines first. A job keeps its id, limits,
-unique key, time and payload; it begins again with its first attempt. With --json: { limits, schedules, jobs, leftOut }.
+Writes one JSON object a line: limits, schedules, and the jobs that wait (available, scheduled, retryable, pending), the newest
+first. Left out are running jobs, jobs of flows, and those whose limits are unreadable or not resolved yet: stop the engines first.
+A job keeps its id, limits, unique key, time and payload; it begins again with its first attempt. With --json:
+{ limits, schedules, jobs, leftOut }.
 
 Exit code: 0; 1 when there is no such store; 2 for a wrong option, or a file that exists or that the disk has no room for; 130 after
 Ctrl-C and 143 after SIGTERM, which remove the file.`

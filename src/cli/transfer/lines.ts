@@ -49,6 +49,7 @@ const JobLine = z.strictObject({
   runAt: Time,
   expiresAt: Time,
   uniqueKey: Text.nullable().default(null),
+  pending: z.boolean().default(false),
 })
 const ScheduleLine = z.strictObject({
   kind: z.literal('schedule'),
@@ -122,7 +123,8 @@ function converted(line: z.output<typeof Line>): ReadLine {
 }
 
 /** A job as a store takes it. */
-function jobOf({ id, uniqueKey, runAt, expiresAt, ...job }: z.output<typeof JobLine>): NewJob {
+function jobOf({ id, uniqueKey, runAt, expiresAt, pending, ...job }: z.output<typeof JobLine>): NewJob {
+  if (pending && runAt !== null) throw new RangeError('pending and runAt exclude each other. Omit one of them')
   if (uniqueKey !== null && !uniqueKey.startsWith(`${job.task}:`))
     throw new RangeError(`uniqueKey does not begin with ${job.task}:`)
   return {
@@ -131,7 +133,7 @@ function jobOf({ id, uniqueKey, runAt, expiresAt, ...job }: z.output<typeof JobL
     runAtMs: msOf(runAt, 'runAt'),
     expiresAtMs: msOf(expiresAt, 'expiresAt'),
     unique: uniqueKey === null ? null : { key: uniqueKey, onConflict: 'reject', withinUs: null, states: null },
-    terms: termsOf(job),
+    terms: { ...termsOf(job), pending },
   }
 }
 

@@ -8,7 +8,7 @@ import type { Store } from '../../store/contract/store.ts'
 import type { WrittenLine } from './lines.ts'
 
 /** The states of jobs that another store can take over. */
-const MOVABLE: readonly JobState[] = ['available', 'scheduled', 'retryable']
+const MOVABLE: readonly JobState[] = ['available', 'scheduled', 'retryable', 'pending']
 const PAGE = 200
 
 /** The number of lines, by kind, and of the jobs that stay behind. */
@@ -63,6 +63,7 @@ function lineOf(store: Store, job: StoredJob | null): WrittenLine | null {
     runAt: dueUs === null || state === 'available' ? null : timeOf(wallOf(store, state, dueUs)),
     expiresAt: timeOf(expiresMs),
     uniqueKey,
+    ...(state === 'pending' && { pending: true }),
   }
 }
 
