@@ -96,7 +96,7 @@ describe.each(ways)('from $name', (from, to) => {
     expect(JSON.parse(exported.out)).toEqual({ limits: 2, schedules: 1, jobs: 5, leftOut: 0 })
     const imported = await sluice(['import', file, '--yes', '--json', '--store', target])
     expect(imported).toMatchObject({ code: 0, err: '' })
-    expect(JSON.parse(imported.out)).toEqual({ limits: 2, schedules: 1, jobs: 5, skipped: 0 })
+    expect(JSON.parse(imported.out)).toEqual({ limits: 2, schedules: 1, jobs: 5, skipped: 0, kept: [] })
     expect(await standing(target)).toEqual(await standing(source))
     const again = await sluice(['import', file, '--yes', '--store', target])
     expect(again).toMatchObject({ code: 1, out: '' })
@@ -106,6 +106,35 @@ describe.each(ways)('from $name', (from, to) => {
       out: '2 limits, 1 schedules and 0 jobs were imported. 5 jobs were skipped: the store has them.\n',
     })
   })
+})
+
+test.each(kinds)('a limit or a schedule with another definition on $name is never replaced', async (kind) => {
+  const [source, target] = [kind.create(), kind.create()]
+  await filled(source)
+  const file = join(folder(), 'jobs.ndjson')
+  await sluice(['export', '--to', file, '--store', source])
+  const own = limit('crm', { rate: 7, per: '1s' })
+  const there = task('tenant.other', input<string>(), { limits: [own.by((key) => key)], run: () => undefined })
+  const engine = new Sluice({ store: target, tasks: [there], logger: silentLogger })
+  await there.enqueue('acme')
+  await engine.schedule(there, 'acme', { cron: '0 7 * * *', timezone: 'UTC', name: 'daily' })
+  await engine.stop()
+  const definitions = (): Promise<unknown> =>
+    inStore(target, async (store) => [
+      (await store.limits()).find(({ name }) => name === 'crm'),
+      (await store.schedules()).map(({ name, recurrence }) => [name, recurrence]),
+    ])
+  const before = await definitions()
+  const refused = await sluice(['import', file, '--yes', '--store', target])
+  expect(refused).toMatchObject({ code: 1, out: '' })
+  expect(refused.err).toMatch(/^error unique.conflict: Line \d+: the store has another definition of the limit crm/)
+  expect(refused.err).toContain('(and 1 more). Add --duplicates skip to keep those of the store. Nothing was imported.')
+  const asked = await sluice(['import', file, '--duplicates', 'skip', '--store', target])
+  expect(asked.err).toContain('The store keeps its own definition of limit crm, schedule daily.\nImport 1 limits, 0')
+  const kept = await sluice(['import', file, '--yes', '--duplicates', 'skip', '--json', '--store', target])
+  const words = ['limit crm', 'schedule daily']
+  expect(JSON.parse(kept.out)).toEqual({ limits: 1, schedules: 0, jobs: 5, skipped: 0, kept: words })
+  expect(await definitions()).toEqual(before)
 })
 
 describe.each(kinds)('pending jobs on $name', (kind) => {
@@ -193,6 +222,20 @@ describe('a bad file', () => {
           importLines(store, await linesOf(file), { duplicates: 'refuse', dryRun: false })
         await expect(work()).rejects.toThrow(/Line 3 .*/)
         await expect(work()).rejects.toThrow(words)
+      }
+      const schedule = {
+        kind: 'schedule',
+        name: 'daily',
+        recurrence: { kind: 'every', everyUs: 1e9 },
+        overlap: 'skip',
+        onMissed: 'skip',
+        job: { task: 'work', input: null },
+      }
+      for (const twice of [crmLine, schedule]) {
+        writeFileSync(file, `${JSON.stringify(twice)}\n${JSON.stringify(twice)}\n`)
+        await expect(
+          linesOf(file).then((lines) => importLines(store, lines, { duplicates: 'skip', dryRun: false })),
+        ).rejects.toThrow(`Line 2 is invalid: line 1 defines the ${twice.kind} ${twice.name}, too`)
       }
       writeFileSync(file, `${JSON.stringify(crmLine)}\n${JSON.stringify(good)}\n${JSON.stringify(good)}\n`)
       await expect(

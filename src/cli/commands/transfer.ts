@@ -9,6 +9,7 @@ import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { confirm, progressBar } from '../ask.ts'
 import { addStoreOptions, showChange, type View, type ViewFlags } from '../view.ts'
+import { printable } from '../words.ts'
 
 const EXPORT = `
 Writes one JSON object a line: limits, schedules, and the jobs that wait (available, scheduled, retryable, pending), the newest
@@ -20,10 +21,10 @@ Exit code: 0; 1 when there is no such store; 2 for a wrong option, or a file tha
 Ctrl-C and 143 after SIGTERM, which remove the file.`
 const IMPORT = `
 Reads the lines of sluice export (- is standard input) and stores them. Every line is checked first: a bad one is named by its number,
-and then nothing is stored. Limits are defined as by an engine's start: a higher version in the store stays. With --json:
-{ limits, schedules, jobs, skipped }.
+and then nothing is stored. A limit or a schedule that the store has with another definition is never replaced: with
+--duplicates refuse nothing is stored, with skip the store keeps its own. With --json: { limits, schedules, jobs, skipped, kept }.
 
-Exit code: 0; 1 when there is no such store, when it has one of the jobs, or when a limit is unknown; 2 for a wrong option or line.`
+Exit code: 0; 1 when there is no such store, when it has one of the jobs or another definition, or when a limit is unknown; 2 for a wrong option or line.`
 
 /** Adds `sluice export` and `sluice import`. */
 export function registerTransfer(program: Command): void {
@@ -34,7 +35,7 @@ export function registerTransfer(program: Command): void {
   addStoreOptions(program.command('import').description('store the lines of sluice export'))
     .argument('<file>', 'a file, or - for standard input')
     .addOption(
-      new Option('--duplicates <how>', 'what to do with jobs that the store has')
+      new Option('--duplicates <how>', 'what to do with jobs that the store has, and with other definitions')
         .choices(['refuse', 'skip'])
         .default('refuse'),
     )
@@ -109,7 +110,7 @@ function importFrom(file: string, flags: ImportFlags): Promise<void> {
     const lines = await linesOf(file)
     const planned = await importLines(store, lines, { duplicates, dryRun: true })
     if (!dryRun && planned.jobs + planned.limits + planned.schedules > 0)
-      await confirm(`Import ${wordsOf(planned)}?`, { ...(yes && { yes }) })
+      await confirm(`${keptOf(planned.kept, 'keeps')}Import ${wordsOf(planned)}?`, { ...(yes && { yes }) })
     const bar = progressBar()
     const done = dryRun
       ? planned
@@ -119,13 +120,22 @@ function importFrom(file: string, flags: ImportFlags): Promise<void> {
           onProgress: (some, all) => bar.draw(some, all),
         }).finally(() => bar.end())
     const skipped = done.skipped > 0 ? ` ${groupDigits(done.skipped)} jobs were skipped: the store has them.` : ''
+    const kept = keptOf(done.kept, dryRun ? 'keeps' : 'kept').trim()
     return {
       data: done,
-      lines: () => [`${wordsOf(done)} ${dryRun ? 'would be' : 'were'} imported.${skipped}`],
+      lines: () => [
+        `${wordsOf(done)} ${dryRun ? 'would be' : 'were'} imported.${skipped}`,
+        ...(kept === '' ? [] : [kept]),
+      ],
     }
   })
 }
 
 function wordsOf({ limits, schedules, jobs }: { limits: number; schedules: number; jobs: number }): string {
   return `${groupDigits(limits)} limits, ${groupDigits(schedules)} schedules and ${groupDigits(jobs)} jobs`
+}
+
+/** Names the limits and schedules that the import leaves out. */
+function keptOf(names: readonly string[], verb: 'keeps' | 'kept'): string {
+  return names.length === 0 ? '' : `The store ${verb} its own definition of ${printable(names.join(', '))}.\n`
 }

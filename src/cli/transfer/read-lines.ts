@@ -1,8 +1,12 @@
+import { isDeepStrictEqual } from 'node:util'
 import { SluiceError } from '../../base/errors.ts'
 import type { NewJob } from '../../jobs/job.ts'
+import type { ScheduleRecord } from '../../jobs/schedule.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { linesIn } from '../ndjson.ts'
 import { bad, readLine, type ReadLine } from './lines.ts'
+import { scheduleLine } from './write-lines.ts'
 
 /** The most jobs of one transaction. */
 const AT_ONCE = 200
@@ -14,11 +18,13 @@ export interface Imported {
   jobs: number
   /** Jobs that the store has already, by their id or their unique key. */
   skipped: number
+  /** The limits and schedules that the store has with another definition, which stays: `limit crm`. */
+  readonly kept: readonly string[]
 }
 
 /** How an import treats what is there. */
 export interface ImportOptions {
-  /** `refuse`: nothing is imported. `skip`: the other jobs are. */
+  /** `refuse`: nothing is imported. `skip`: the others are, and the store keeps its own. */
   readonly duplicates: 'refuse' | 'skip'
   readonly dryRun: boolean
   readonly onProgress?: (done: number, all: number) => void
@@ -44,15 +50,20 @@ export async function importLines(
   lines: readonly Numbered<ReadLine>[],
   { duplicates, dryRun, onProgress }: ImportOptions,
 ): Promise<Imported> {
-  const limits = lines.flatMap((line) => (line.kind === 'limit' ? [line.limit] : []))
-  const schedules = lines.flatMap((line) => (line.kind === 'schedule' ? [line] : []))
-  const jobs = lines.flatMap((line) => (line.kind === 'job' ? [line] : [])).toReversed()
-  const known = new Set([...limits, ...(await store.limits())].map(({ name }) => name))
+  const stored = await store.limits()
+  const known = new Set([...stored, ...limitsIn(lines)].map(({ name }) => name))
   for (const line of lines) checkLimits(line, known)
-  checkIds(jobs)
+  refuseTwice(lines)
+  const jobs = lines.flatMap((line) => (line.kind === 'job' ? [line] : [])).toReversed()
+  const others = otherDefinitions(lines, stored, await store.schedules())
+  if (others[0] && duplicates === 'refuse') throw definedOtherwise(others[0], others.length)
   const { fresh, held } = await sorted(store, jobs)
   if (held[0] && duplicates === 'refuse') throw taken(held[0], held.length)
-  const done: Imported = { limits: limits.length, schedules: schedules.length, jobs: 0, skipped: held.length }
+  const own = lines.filter((line) => !others.includes(line))
+  const limits = limitsIn(own)
+  const schedules = own.flatMap((line) => (line.kind === 'schedule' ? [line] : []))
+  const kept = others.map((line) => wordsOf(line))
+  const done: Imported = { limits: limits.length, schedules: schedules.length, jobs: 0, skipped: held.length, kept }
   if (dryRun) return { ...done, jobs: fresh.length }
   if (limits.length > 0) await store.define(limits)
   for (const { schedule, paused } of schedules) {
@@ -84,13 +95,57 @@ function limitsOf(line: ReadLine): readonly string[] {
   return uses.map(({ limit }) => limit)
 }
 
-function checkIds(jobs: readonly JobLine[]): void {
+/** Refuses two lines for one limit, one schedule or one job. */
+function refuseTwice(lines: readonly Numbered<ReadLine>[]): void {
   const seen = new Map<string, number>()
-  for (const { job, line } of jobs) {
-    const other = seen.get(job.id)
-    if (other !== undefined) throw bad(other, `line ${line} has the same id`)
-    seen.set(job.id, line)
+  for (const { line, ...read } of lines) {
+    const words = wordsOf(read)
+    const first = seen.get(words)
+    if (first !== undefined)
+      throw bad(
+        line,
+        `line ${first} ${read.kind === 'job' ? 'has the same id' : `defines the ${words}, too`}. Remove one`,
+      )
+    seen.set(words, line)
   }
+}
+
+function wordsOf(line: ReadLine): string {
+  if (line.kind === 'job') return `job ${line.job.id}`
+  return line.kind === 'limit' ? `limit ${line.limit.name}` : `schedule ${line.schedule.name}`
+}
+
+function limitsIn(lines: readonly ReadLine[]): LimitDefinition[] {
+  return lines.flatMap((line) => (line.kind === 'limit' ? [line.limit] : []))
+}
+
+/** The lines of limits and schedules that the store has with another definition. */
+function otherDefinitions(
+  lines: readonly Numbered<ReadLine>[],
+  limits: readonly LimitDefinition[],
+  schedules: readonly ScheduleRecord[],
+): Numbered<ReadLine>[] {
+  const limitBy = new Map(limits.map((each) => [each.name, each]))
+  const scheduleBy = new Map(schedules.map((each) => [each.name, each]))
+  const isOther = (line: ReadLine): boolean => {
+    if (line.kind === 'job') return false
+    if (line.kind === 'limit') {
+      const there = limitBy.get(line.limit.name)
+      return there !== undefined && !isDeepStrictEqual(there.policy, line.limit.policy)
+    }
+    // A pause is no part of the definition: an import that is interrupted may store a schedule without it.
+    const there = scheduleBy.get(line.schedule.name)
+    return there !== undefined && !isDeepStrictEqual(scheduleLine(there, false), scheduleLine(line.schedule, false))
+  }
+  return lines.filter(isOther)
+}
+
+function definedOtherwise(line: Numbered<ReadLine>, count: number): SluiceError {
+  const others = count > 1 ? ` (and ${count - 1} more)` : ''
+  return new SluiceError(
+    'unique.conflict',
+    `Line ${line.line}: the store has another definition of the ${wordsOf(line)}${others}. Add --duplicates skip to keep those of the store. Nothing was imported.`,
+  )
 }
 
 /** The jobs that the store has not, and those whose ids it has. */

@@ -28,10 +28,7 @@ export async function writeLines(store: Store, write: (line: WrittenLine) => Pro
     done.limits++
   }
   for (const schedule of await store.schedules()) {
-    const { name, recurrence, immediately, untilMs, maxRuns, overlap, onMissed, paused, job } = schedule
-    const until = timeOf(untilMs)
-    const known = { name, recurrence: { ...recurrence }, immediately, until, maxRuns, overlap, onMissed, paused }
-    await write({ kind: 'schedule', ...known, job: { ...plainOf(job), ...(job.terms && termsOf(job.terms)) } })
+    await write(scheduleLine(schedule, schedule.paused))
     done.schedules++
   }
   done.leftOut += await store.countJobs({ states: ['active'] })
@@ -48,6 +45,14 @@ export async function writeLines(store: Store, write: (line: WrittenLine) => Pro
     before = page.at(-1)?.seq
     if (page.length < PAGE) return done
   }
+}
+
+/** The line of a schedule. Two schedules with the same line make the same jobs at the same times. */
+export function scheduleLine(schedule: NewSchedule, paused: boolean): WrittenLine {
+  const { name, recurrence, immediately, untilMs, maxRuns, overlap, onMissed, job } = schedule
+  const until = timeOf(untilMs)
+  const known = { name, recurrence: { ...recurrence }, immediately, until, maxRuns, overlap, onMissed, paused }
+  return { kind: 'schedule', ...known, job: { ...plainOf(job), ...(job.terms && termsOf(job.terms)) } }
 }
 
 /** Null: the job has started or ended meanwhile, an engine has to resolve its limits first, or they are unreadable. */
