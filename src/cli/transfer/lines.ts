@@ -1,5 +1,6 @@
 /** The lines of an exported file: one JSON object each. */
 import { z } from 'zod'
+import { MAX_DURATION_US } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { inexactNumber } from '../../base/exact-numbers.ts'
 import { isJobId } from '../../base/ids.ts'
@@ -21,7 +22,7 @@ const Name = Text.min(1).max(LONGEST_NAME)
 const Task = Text.refine(isTaskName, 'is not a task name. Expected lower case words with dots, such as tenant.sync')
 const Count = z.int().min(1).max(1_000_000_000)
 const Time = z.iso.datetime({ offset: true }).nullable().default(null)
-const Ms = z.number().positive().max(1e12).nullable().default(null)
+const Ms = z.number().max(MAX_DURATION_US / 1000)
 const Uses = z
   .array(z.strictObject({ limit: Name, key: Text.default(''), weight: Count.default(1) }))
   .max(64)
@@ -36,8 +37,8 @@ const JobFields = {
   extra: z.record(z.string(), z.unknown()).nullable().default(null),
   fairKey: Text.optional(),
   share: z.int().min(1).max(100).optional(),
-  timeoutMs: Ms,
-  leaseMs: Ms,
+  timeoutMs: Ms.min(0).nullable().default(null),
+  leaseMs: Ms.positive().nullable().default(null),
   /** Of a schedule: its jobs are for remote workers. */
   deadLetter: z.boolean().optional(),
 }

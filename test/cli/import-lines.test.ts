@@ -1,9 +1,11 @@
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { readLine } from '../../src/cli/transfer/lines.ts'
-import { limit, type Policy } from '../../src/exports/index.ts'
+import { limit, type Policy, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { useOf } from '../../src/policy/limits/define.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import * as fc from '../properties.ts'
+import { folder, sluice } from './terminal.ts'
 
 const rate = { kind: 'rate', rate: 1, periodUs: 1e6, burst: 1, startEmpty: false }
 const sliding = { kind: 'sliding', max: 1, periodUs: 1e6 }
@@ -78,6 +80,20 @@ describe('the line of a limit is refused, with the member and the expected value
 test('the line of a job of a task that cannot be defined is refused', () => {
   const job = { kind: 'job', id: '01a20021-deb9-7f2f-a3ad-017f490bb225', task: 'NOT A TASK' }
   expect(() => readLine(JSON.stringify(job), 7)).toThrow('Line 7 is invalid: task: is not a task name. Expected')
+})
+
+test.each([
+  { timeout: '36525d', ms: 3_155_760_000_000 },
+  { timeout: '0s', ms: 0 },
+] as const)('the line of a job with a timeout of $timeout, which a call may have, is read', async ({ timeout, ms }) => {
+  const work = task('work', { run: () => undefined })
+  const store = `sqlite:${join(folder(), 'jobs.db')}`
+  const engine = new Sluice({ store, tasks: [work], logger: silentLogger })
+  await work.enqueue(undefined, { timeout })
+  await engine.stop()
+  const { out } = await sluice(['export', '--store', store])
+  expect(out).toContain(`"timeoutMs":${ms},`)
+  expect(readLine(out, 1)).toMatchObject({ kind: 'job', job: { terms: { timeoutUs: ms * 1000 } } })
 })
 
 const count = fc.integer({ min: 1, max: 1_000_000_000 })
