@@ -97,7 +97,7 @@ function declared({ limit, rule, concurrency, keys, overcommit }: Guarantee): Om
   return { ...({ limit } as object), atLeast, ...(keys !== null && { keys }), overcommit }
 }
 
-/** Refuses members that no declaration comes to, such as a guard that the rule does not have. */
+/** Refuses a member that differs from its declaration, such as a guard that the rule does not have. */
 function refuseOther(given: object, found: object, path: string): void {
   const expected = new Map(Object.entries(found))
   for (const [member, value] of Object.entries(given))

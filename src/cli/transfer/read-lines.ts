@@ -133,7 +133,7 @@ function otherDefinitions(
       const there = limitBy.get(line.limit.name)
       return there !== undefined && !isDeepStrictEqual(there.policy, line.limit.policy)
     }
-    // A pause is no part of the definition: an import that is interrupted may store a schedule without it.
+    // The definition does not include a pause: an import that is interrupted may store a schedule without it.
     const there = scheduleBy.get(line.schedule.name)
     return there !== undefined && !isDeepStrictEqual(scheduleLine(there, false), scheduleLine(line.schedule, false))
   }
