@@ -128,6 +128,13 @@ async function work(harness: StoreHarness): Promise<void> {
   for (let i = 0; i < 3; i++) await harness.store.prune(100)
 }
 
+/** A connection that reads plans. The store defines these two functions for its own. */
+function readerOf(path: string): DatabaseSync {
+  const reader = new DatabaseSync(path)
+  for (const clock of ['now_us', 'wall_us']) reader.function(clock, () => 0)
+  return reader
+}
+
 describe('query plans', () => {
   const log = eachLog()
   const folder = mkdtempSync(join(tmpdir(), 'sluice-plans-'))
@@ -145,9 +152,7 @@ describe('query plans', () => {
     })
     log().clear()
     await work(harness)
-    const reader = new DatabaseSync(path)
-    // The store defines these two for its own connection.
-    for (const clock of ['now_us', 'wall_us']) reader.function(clock, () => 0)
+    const reader = readerOf(path)
     const texts = log().distinct.filter((sql) => /^(SELECT|UPDATE|DELETE|INSERT|WITH)/.test(sql))
     const faults = texts.flatMap((sql) => {
       if (ALLOWED.some((allowed) => allowed.test(sql))) return []
@@ -162,6 +167,32 @@ describe('query plans', () => {
     await harness.store.close()
     expect(texts.length).toBeGreaterThan(30)
     expect(faults).toEqual([])
+  })
+
+  test('a filter by a limit looks at the buckets of each job, not at all buckets of the limit', async () => {
+    const path = join(folder, 'filter.db')
+    const harness = await StoreHarness.open({
+      name: path,
+      open: async (clock) => {
+        const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
+        await store.open()
+        return store
+      },
+    })
+    await harness.define({ t: { rate: 1, per: '1s' } })
+    for (let key = 0; key < 5; key++) await harness.add(`t${key}`, { limits: [`t:${key}`] })
+    log().clear()
+    expect(await harness.store.list({ limitName: 't' })).toHaveLength(5)
+    const filters = log().distinct.filter((sql) => sql.includes('json_each(l.buckets)'))
+    const reader = readerOf(path)
+    for (const sql of filters) {
+      const plan = reader.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]
+      const details = plan.map(({ detail }) => detail).filter((detail) => /^(SEARCH|SCAN) b\b/.test(detail))
+      expect(new Set(details)).toEqual(new Set(['SEARCH b USING INTEGER PRIMARY KEY (rowid=?)']))
+    }
+    reader.close()
+    await harness.store.close()
+    expect(filters.length).toBeGreaterThan(0)
   })
 
   test('no condition of an index lists more than two values: SQLite builds such a list for each row written', async () => {

@@ -50,7 +50,7 @@ function newAccess(context: Context): Access {
     inState,
     needs: (limit, key, place) => {
       const bucket = `b.limit_name = ${place(limit)}${key === null ? '' : ` AND b.key = ${place(key)}`}`
-      return `EXISTS (SELECT 1 FROM lanes l, json_each(l.buckets) e JOIN buckets b ON b.id = e.value WHERE l.id = j.lane AND ${bucket})`
+      return `EXISTS (SELECT 1 FROM lanes l CROSS JOIN json_each(l.buckets) e CROSS JOIN buckets b WHERE l.id = j.lane AND b.id = e.value AND ${bucket})`
     },
     limitName: (stored) => readName(stored).limit,
     setQueue: (queue, column, value) => setQueue(context, queue, column, value),
