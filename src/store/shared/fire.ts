@@ -19,6 +19,9 @@ const MISSED_AFTER_US = 1_000_000
 
 const DUE = 'catch_up_to IS NULL AND next_at IS NOT NULL AND wall = $1 AND next_at <= $2 ORDER BY next_at LIMIT $3'
 
+/** A held one is released when its last job has ended. One look for each: as an EXISTS it would read all live jobs. */
+const RELEASED = `catch_up_to IS NOT NULL AND (SELECT 1 FROM sluice.jobs j WHERE j.id = last_job AND j.state IN (${LIVE_STATES}) LIMIT 1) IS NULL LIMIT $1`
+
 const LIVE = `SELECT 1 FROM sluice.jobs WHERE id = $1::uuid AND state IN (${LIVE_STATES})`
 
 /** The queries that firing needs of a store, within one transaction. */
@@ -45,14 +48,14 @@ export function nextFireUs(
  */
 export function* fire(access: FireAccess, limit: number): Reading<readonly ScheduleNews[]> {
   const { nowUs, wallUs } = access.instant
-  const due: StoredSchedule[] = []
-  for (const held of yield* schedulesWhere(access, 'catch_up_to IS NOT NULL'))
-    if (!(yield* isLive(access, held))) due.push(held)
+  const due: StoredSchedule[] = [...(yield* schedulesWhere(access, RELEASED, limit))]
   due.push(...(yield* schedulesWhere(access, DUE, false, nowUs, limit)))
   due.push(...(yield* schedulesWhere(access, DUE, true, wallUs, limit)))
   const news: ScheduleNews[] = []
+  const attended: Attended = { sinceUs: null }
   for (const schedule of due)
-    if (news.length < limit && isReadable(access.unreadable, schedule)) yield* new Firing(access, schedule, news).run()
+    if (news.length < limit && isReadable(access.unreadable, schedule))
+      yield* new Firing(access, schedule, news, attended).run()
   return news
 }
 
@@ -61,19 +64,26 @@ function* isLive(access: FireAccess, { lastJob }: StoredSchedule): Reading<boole
   return lastJob !== null && (yield* get(access.db, LIVE, lastJob)) !== undefined
 }
 
+/** Since when a worker has been live, on the store's clock; null: no schedule has asked for it yet. */
+interface Attended {
+  sinceUs: number | null
+}
+
 /** One due schedule. */
 class Firing {
   readonly #access: FireAccess
   readonly #schedule: StoredSchedule
   readonly #instant: Instant
   readonly #news: ScheduleNews[]
+  readonly #attended: Attended
   readonly #clockUs: number
 
-  constructor(access: FireAccess, schedule: StoredSchedule, news: ScheduleNews[]) {
+  constructor(access: FireAccess, schedule: StoredSchedule, news: ScheduleNews[], attended: Attended) {
     this.#access = access
     this.#schedule = schedule
     this.#instant = access.instant
     this.#news = news
+    this.#attended = attended
     this.#clockUs = clockOf(schedule, access.instant)
   }
 
@@ -129,7 +139,7 @@ class Firing {
   *#isMissed(dueUs: number): Reading<boolean> {
     if (dueUs === this.#schedule.anchorUs) return false
     const { nowUs } = this.#instant
-    const sinceUs = yield* attendedSinceUs(this.#access, nowUs)
+    const sinceUs = (this.#attended.sinceUs ??= yield* attendedSinceUs(this.#access, nowUs))
     return nowUs - (this.#clockUs - dueUs) + MISSED_AFTER_US < sinceUs
   }
 
