@@ -32,10 +32,17 @@ const LATE = columns({
 })
 type Row = RowOf<typeof LATE>
 
-const DISCARD = `UPDATE sluice.jobs j SET finished = $1, error = $2,
+const DISCARD = `UPDATE sluice.jobs j SET finished = $1, error = g.error,
   state = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN ${STATE.cancelled} ELSE ${STATE.discarded} END,
-  due = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN $3::bigint ELSE $4::bigint END WHERE j.seq = $5
-  RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, state, since, flow`
+  due = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN $2::bigint ELSE $3::bigint END
+  FROM unnest($4::bigint[], $5::text[]) g(seq, error) WHERE j.seq = ANY ($4::bigint[]) AND j.seq = g.seq
+  RETURNING j.seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, state, since, flow`
+
+const REDATE = `UPDATE sluice.jobs j SET due = g.due FROM unnest($1::bigint[], $2::bigint[]) g(seq, due)
+  WHERE j.seq = ANY ($1::bigint[]) AND j.seq = g.seq`
+
+/** A job that is to end, and the reason. */
+type Ending = readonly [seq: number, why: Why]
 
 /**
  * Ends waiting jobs past their latest start: their `maxWait` is over, or they have expired. It also returns the number
@@ -56,42 +63,62 @@ export async function rejectLate(
       instant.nowUs,
       limit,
     )
-    const rejected: Rejected[] = []
     const inFlows: number[] = []
+    const ending: Ending[] = []
+    const redated: (readonly [seq: number, dueUs: number | null])[] = []
     for (const row of rows.map(LATE.read)) {
       const latestUs = latestStartUs(limits, row, instant)
-      // Otherwise the bound on its wait changed while it waited.
-      if (latestUs < instant.nowUs) {
-        const ended = await discard(context, db, row.seq, whyOf(limits, row, instant), instant, inFlows)
-        if (ended.length > 0) await announce(db, [row.seq])
-        rejected.push(...ended)
-      } else
-        await db.run('UPDATE sluice.jobs SET due = $2 WHERE seq = $1', row.seq, latestUs === Infinity ? null : latestUs)
+      if (latestUs < instant.nowUs) ending.push([row.seq, whyOf(limits, row, instant)])
+      // The bound on its wait changed while it waited.
+      else redated.push([row.seq, latestUs === Infinity ? null : latestUs])
     }
+    const rejected = await discard(context, db, ending, instant, inFlows)
+    await announce(
+      db,
+      ending.map(([seq]) => seq),
+    )
+    if (redated.length > 0)
+      await db.run(
+        REDATE,
+        redated.map(([seq]) => seq),
+        redated.map(([, dueUs]) => dueUs),
+      )
     const flows = inFlows.length === 0 ? [] : [...(await advance(context, db, inFlows)).values()]
     return { rejected, flows, looked: rows.length }
   })
 }
 
-/** Ends a waiting job for good; the caller has to update its lane. @param inFlows gets a job of a flow */
+/** Ends waiting jobs for good; the caller has to update their lanes. @param inFlows gets those of flows */
 export async function discard(
   context: Context,
   db: Statements,
-  seq: number,
-  why: Why,
+  ending: readonly Ending[],
   instant: Instant,
   inFlows: number[],
 ): Promise<Rejected[]> {
+  if (ending.length === 0) return []
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
-  const text = rejectionText(why)
-  const written = await db.get<[...WrittenRow]>(DISCARD, nowUs, text, nowUs + cancelledUs, nowUs + discardedUs, seq)
-  if (!written) return []
-  if (written[15] !== null) inFlows.push(seq)
-  const each = toRejected(written, why)
-  if (each.occurrence)
-    await readAsync(skipOccurrence(accessOf(context, db), each.occurrence.schedule, why.expectedStartUs, instant))
-  return [each]
+  const written = await db.all<[...WrittenRow]>(
+    DISCARD,
+    nowUs,
+    nowUs + cancelledUs,
+    nowUs + discardedUs,
+    ending.map(([seq]) => seq),
+    ending.map(([, why]) => rejectionText(why)),
+  )
+  const bySeq = new Map(written.map((row) => [row[0], row]))
+  const rejected: Rejected[] = []
+  for (const [seq, why] of ending) {
+    const row = bySeq.get(seq)
+    if (!row) continue
+    if (row[15] !== null) inFlows.push(seq)
+    const each = toRejected(row, why)
+    if (each.occurrence)
+      await readAsync(skipOccurrence(accessOf(context, db), each.occurrence.schedule, why.expectedStartUs, instant))
+    rejected.push(each)
+  }
+  return rejected
 }
 
 function latestStartUs(limits: Timelines, row: Row, instant: Instant): number {

@@ -113,7 +113,7 @@ async function discardAll(
     const inFlows: number[] = []
     for (const { seq, uses, state } of jobs) {
       await db.run('SELECT 1 FROM sluice.jobs WHERE seq = $1 FOR UPDATE', seq)
-      rejected.push(...(await discard(context, db, seq, UNREADABLE, instant, inFlows)))
+      rejected.push(...(await discard(context, db, [[seq, UNREADABLE]], instant, inFlows)))
       if (state === STATE.available && uses !== null && areUses(uses)) await announce(db, [seq])
     }
     const flows = inFlows.length === 0 ? [] : [...(await advance(context, db, inFlows)).values()]
