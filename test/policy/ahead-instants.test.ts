@@ -23,6 +23,7 @@ function bucketOf(policy: LimitPolicy | null, taken = 0): Bucket {
     revision: 0,
     state,
     active: 0,
+    lanes: 1,
     wakeAtUs: null,
     granted: 0,
     grantedUnits: 0,

@@ -30,6 +30,7 @@ function bucketOf(policy: LimitPolicy): Bucket {
     revision: 1,
     state: newBucket(policy, 0),
     active: 0,
+    lanes: 1,
     wakeAtUs: null,
     granted: 0,
     grantedUnits: 0,

@@ -22,6 +22,8 @@ export interface Bucket {
   readonly state: BucketState
   /** The permits held by active jobs. */
   active: number
+  /** The number of lanes that need it. */
+  readonly lanes: number
   /** When the first lane of the wait list may start; null: the list is empty; NEVER_US: a permit must return first. */
   wakeAtUs: number | null
   /** Starts that this decision granted from it, and the units that they cost. */

@@ -1,5 +1,6 @@
 import type { Bucket, Lane } from './lane.ts'
 import { hasGuaranteeIn, isGuaranteed, levelOfHead } from './guaranteed.ts'
+import { isGroupedBy } from './lane-group.ts'
 import { rank, type TurnRank } from './turn-order.ts'
 
 /** A lane that a decision examines. */
@@ -14,13 +15,16 @@ export function candidateOf(lane: Lane, waitList: WaitList | null): Candidate {
   return { id: lane.id, priority: levelOfHead(lane), turn: lane.turn, head: lane.head, lane, waitList }
 }
 
+/** The most lanes that one decision writes into the group of a bucket that has closed since they came. */
+const REGROUPED_AT_MOST = 256
+
 /**
- * The lanes of one wait list that share a queue and their other widely shared buckets, in turn order. They are read as
- * needed.
+ * The lanes of one wait list that share a queue and the other buckets that `isGroupedBy` names, in turn order. They are
+ * read as needed.
  */
 export interface WaitListGroup {
   readonly queue: number
-  /** The other shared buckets that all of the group need. */
+  /** Other buckets that all of the group need. */
   readonly over: readonly number[]
   /** The first lane not yet passed; null at the end. */
   peek(): Lane | null
@@ -58,6 +62,9 @@ export class WaitList {
   readonly dueAtUs: number | null
   /** A candidate of this wait list is in the turn order. */
   queued = false
+  #regrouped = 0
+  /** Shadowed lanes remain that stand in no group of their own: another decision must follow at once. */
+  unfinished = false
 
   /** @param sinks lowers a lane that stands too high, and says whether it did */
   constructor(bucket: Bucket, source: WaitListSource, sinks: (lane: Lane) => boolean) {
@@ -146,10 +153,25 @@ export class WaitList {
       if (!lane) return null
       const holder = this.holder(lane, holds)
       if (!holder && lane !== except) return lane
-      if (holder && holder.on && group.over.includes(holder.on.id)) return null
+      if (holder?.on && (group.over.includes(holder.on.id) || !this.#regroups(lane, holder.on))) return null
       this.#joined.add(lane)
       group.advance()
     }
+  }
+
+  /**
+   * Passes a shadowed lane outside the group of its deputy's bucket, which closed after the lane came: it moves there,
+   * so that the next decisions pass all of the group at once. False: too many such lanes for one decision.
+   */
+  #regroups(lane: Lane, over: Bucket): boolean {
+    if (!isGroupedBy(lane, over)) return true
+    if (this.#regrouped >= REGROUPED_AT_MOST) {
+      this.unfinished = true
+      return false
+    }
+    this.#regrouped++
+    lane.changed = true
+    return true
   }
 
   /** The group's first lane that is still here as stored. Lanes that moved or joined again are counted elsewhere. */

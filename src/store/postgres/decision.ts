@@ -12,7 +12,7 @@ import { bucketOf } from './buckets.ts'
 import { columnsOf } from './columns.ts'
 import type { QueueNumbers } from './context.ts'
 import { grouped, type HeadRow, type LaneRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
-import { DEPUTY } from '../shared/lane-group.ts'
+import { bucketsOver } from '../shared/lane-group.ts'
 import { isOfTickets } from '../contract/budgets.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
 import { laneAsWritten, type LaneColumns, laneColumns } from './save-lane.ts'
@@ -324,11 +324,10 @@ export class Decision extends LanesRead implements AdmissionSource {
 
   #group(rows: readonly LaneRow[]): WaitListGroup {
     const [first] = rows
-    const over = first?.[9] ?? ''
     let at = 0
     return {
       queue: this.#queueOf(first?.[1] ?? ''),
-      over: over === DEPUTY || over === '' ? [] : over.split(',').map(Number),
+      over: bucketsOver(first?.[9] ?? ''),
       peek: () => {
         const row = rows[at]
         this.#deepest = Math.max(this.#deepest, at + 1)

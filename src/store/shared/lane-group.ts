@@ -1,24 +1,20 @@
 import type { Lane } from '../../policy/admission/lane.ts'
-import type { StoredBucket } from './stored-bucket.ts'
-
-/**
- * A bucket that at least this many lanes need groups the lanes of other buckets' wait lists. One deputy can shadow such
- * a group.
- */
-const SHARED_BY = 16
+import { isGroupedBy } from '../../policy/admission/lane-group.ts'
 
 /** Deputies stand in a group of their own: they are never shadowed. */
-export const DEPUTY = '!'
+const DEPUTY = '!'
 
-/** The group of a lane within its wait list: the other buckets that it shares with many lanes. */
+/** The group of a lane within its wait list, as both stores write it: the numbers of the buckets that tell it. */
 export function overOf(lane: Lane): string {
   if (lane.deputyOf) return DEPUTY
-  // A start within its guarantee does not wait for a deputy without one.
-  const common = new Set(lane.buckets.map(({ policy }) => policy?.of?.limit))
   return lane.buckets
-    .filter(({ limit }) => !common.has(limit))
-    .filter((bucket) => bucket !== lane.on && (bucket as StoredBucket).lanes >= SHARED_BY)
+    .filter((bucket) => isGroupedBy(lane, bucket))
     .map((bucket) => bucket.id)
     .sort((a, b) => a - b)
     .join(',')
+}
+
+/** The buckets of a stored group. */
+export function bucketsOver(over: string): number[] {
+  return over === DEPUTY || over === '' ? [] : over.split(',').map(Number)
 }

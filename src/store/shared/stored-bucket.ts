@@ -16,8 +16,6 @@ export const FLEET = 0
 export interface StoredBucket extends Bucket {
   /** The worker that owns it; 0: the fleet. */
   readonly worker: number
-  /** The number of lanes that need it. A bucket that many lanes need is shared, and groups its wait lists. */
-  readonly lanes: number
   /** `wakeAtUs` as it was loaded. */
   readonly wokeAtUs: number | null
   /**

@@ -9,7 +9,7 @@ import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
 import { type Context, unlimitedLaneOf, queueId, queueName } from './context.ts'
 import { saveWatches, watchRows } from './drop-watch.ts'
 import { readAhead } from './read-ahead.ts'
-import { DEPUTY } from '../shared/lane-group.ts'
+import { bucketsOver } from '../shared/lane-group.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
 import { saveLane } from './save-lane.ts'
 import { LANE, STATE } from '../shared/state.ts'
@@ -315,7 +315,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     refill()
     return {
       queue,
-      over: over === DEPUTY ? [] : over === '' ? [] : over.split(',').map(Number),
+      over: bucketsOver(over),
       peek: () => (rows[at] ? this.#lane(rows[at] as LaneRow) : null),
       advance: () => {
         if (++at >= rows.length && rows.length > 0) refill()

@@ -19,6 +19,7 @@ const JOBS_PER_LANE = 2
 /** The cost of a claim where limits that many lanes share are near their bounds. */
 export function deputies(backend: StoreBackend): void {
   describe('held lanes', () => held(backend))
+  describe('a bucket that closes behind another', () => closedLater(backend))
 
   test.each(Object.entries(KINDS))(
     '%s: few lanes are looked at per start, as many with hundreds of lanes as with 50',
@@ -78,6 +79,59 @@ function held(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['third'])
     await w.add('fourth', { limits: ['b', 'k:4'] })
     expect(await w.wake()).toBe(2000)
+  })
+}
+
+/** A bucket that never refused anything closes while hundreds of lanes that need it stand in the line of another. */
+function closedLater(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
+  const LANES = 600
+
+  /** What all claims of this instant start, and how many there were. */
+  async function startAll(w: StoreHarness): Promise<{ tasks: string[]; claims: number }> {
+    const tasks: string[] = []
+    for (let claims = 1; ; claims++) {
+      const { jobs, nextWakeUs, nowUs } = await w.claim({ slots: 10 })
+      tasks.push(...jobs.map(({ task }) => task))
+      if (nextWakeUs === null || nextWakeUs > nowUs) return { tasks, claims }
+      expect(claims, 'claims at one instant').toBeLessThan(20)
+    }
+  }
+
+  async function begin(w: StoreHarness): Promise<void> {
+    await w.define({ b: { rate: 1, per: '1s' }, p: { rate: 100, per: '1s' }, k: { rate: 99, per: '1s' } })
+    await w.add('drain', { limits: ['b'] })
+    expect(await w.start()).toEqual(['drain'])
+    const lanes = Array.from({ length: LANES }, (_, i) => w.job(`l${i}`, { limits: ['b', 'p:1', `k:${i}`] }))
+    await w.store.enqueue(lanes)
+    expect((await startAll(w)).tasks).toEqual([])
+    await w.add('other', { limits: ['b', 'p:2', 'k:other'] })
+    expect((await startAll(w)).tasks).toEqual([])
+    await w.pause('p:1')
+  }
+
+  test('a lane behind them that does not need it starts at the instant of its turn', async () => {
+    const w = harness()
+    await begin(w)
+    w.at(1000)
+    expect((await startAll(w)).tasks).toEqual(['other'])
+    await w.add('another', { limits: ['b', 'p:2', 'k:other'] })
+    w.at(2000)
+    expect(await startAll(w)).toEqual({ tasks: ['another'], claims: 1 })
+  })
+
+  test('once it opens, they start in their turn', async () => {
+    const w = harness()
+    await begin(w)
+    w.at(1000)
+    expect((await startAll(w)).tasks).toEqual(['other'])
+    await w.resume('p:1')
+    const started: string[] = []
+    for (let n = 2; n < 7; n++) {
+      w.at(n * 1000)
+      started.push(...(await startAll(w)).tasks)
+    }
+    expect(started).toEqual(['l0', 'l1', 'l2', 'l3', 'l4'])
   })
 }
 
