@@ -26,6 +26,8 @@ export interface WaitListGroup {
   readonly queue: number
   /** Other buckets that all of the group need. */
   readonly over: readonly number[]
+  /** The stored place of the first lane not yet passed, which is not read for it, or an earlier one; null at the end. */
+  front(): TurnRank | null
   /** The first lane not yet passed; null at the end. */
   peek(): Lane | null
   /** Passes the first lane. */
@@ -129,6 +131,9 @@ export class WaitList {
     }
     for (const group of this.#groups) {
       if (!passes(group.queue)) continue
+      const front = group.front()
+      // Most groups need no lane of theirs: they begin behind the best one, or are shadowed as a whole.
+      if (!front || (best && rank(best, front) < 0) || this.#isShadowed(group, front, holds)) continue
       const lane = this.#firstOfGroup(group, holds, except)
       if (lane && (!best || rank(lane, best) < 0)) best = lane
     }
@@ -145,6 +150,17 @@ export class WaitList {
 
   get empty(): boolean {
     return this.#joined.size === 0 && this.#groups.every((group) => this.#skipMoved(group) === null)
+  }
+
+  /** Whether a deputy shadows all of a group. Lanes with a guarantee in the deputy's bucket are looked at one by one. */
+  #isShadowed({ over }: WaitListGroup, front: TurnRank, holds: (deputy: Lane) => boolean): boolean {
+    if (over.length === 0) return false
+    for (const deputy of this.#deputies) {
+      const { on } = deputy
+      if (!on || on === this.bucket || !over.includes(on.id) || on.policy?.reserve !== undefined) continue
+      if (rank(deputy, front) < 0 && holds(deputy)) return true
+    }
+    return false
   }
 
   #firstOfGroup(group: WaitListGroup, holds: (deputy: Lane) => boolean, except: Lane | null): Lane | null {

@@ -61,6 +61,7 @@ export class Timeline {
   readonly #lost: number
   #records: readonly Past[] | null = null
   #standingNow: readonly OverrideRecord[] | null = null
+  #standingOf: ReadonlyMap<string | null, readonly OverrideRecord[]> | null = null
 
   /** Units that starts within the guarantees of other limits find here. */
   readonly reserve: number
@@ -149,8 +150,11 @@ export class Timeline {
   }
 
   /** Overrides and pauses that are in force for a key. */
-  overridesOf(key: string): OverrideRecord[] {
-    return this.#standing().filter((record) => record.key === null || record.key === key)
+  overridesOf(key: string): readonly OverrideRecord[] {
+    this.#standingOf ??= Map.groupBy(this.#standing(), (record) => record.key)
+    const shared = this.#standingOf.get(null) ?? []
+    const own = this.#standingOf.get(key) ?? []
+    return own.length === 0 ? shared : [...shared, ...own].sort((a, b) => a.sinceUs - b.sinceUs)
   }
 
   /** The changes that make up each override that is over, by its end: the last of them is the end, or what took its place. */

@@ -326,6 +326,11 @@ export class Decision extends LanesRead implements AdmissionSource {
     const [first] = rows
     let at = 0
     return {
+      front: () => {
+        // Behind those that were read, there may be more.
+        const row = rows[at] ?? (rows.length < this.#plan.line ? undefined : rows.at(-1))
+        return row ? { id: row[0], priority: row[6], turn: row[7], head: row[8] } : null
+      },
       queue: this.#queueOf(first?.[1] ?? ''),
       over: bucketsOver(first?.[9] ?? ''),
       peek: () => {

@@ -34,6 +34,16 @@ type LaneRow = [
 ]
 const LANE_COLUMNS =
   'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken, sieve, base, passed'
+type GroupRow = [queue: number, over: string, id: number, priority: number, turn: number, head: number]
+
+const IN_LIST = `FROM lanes n WHERE n.bucket = ?1 AND n.state = ${LANE.waiting}`
+const BY_GROUP = 'ORDER BY n.queue, n.over, n.priority DESC, n.turn, n.head LIMIT 1'
+/** The first lane of each group of a wait list: a look into the index finds the next group. */
+const GROUPS = `WITH RECURSIVE firsts(id) AS (
+    SELECT (SELECT n.id ${IN_LIST} ${BY_GROUP}) UNION ALL
+    SELECT coalesce((SELECT n.id ${IN_LIST} AND n.queue = l.queue AND n.over > l.over ${BY_GROUP}), (SELECT n.id ${IN_LIST} AND n.queue > l.queue ${BY_GROUP}))
+    FROM firsts f CROSS JOIN lanes l ON l.id = f.id)
+  SELECT queue, over, id, priority, turn, head FROM firsts CROSS JOIN lanes USING (id)`
 const BEHIND = `SELECT seq, priority, coalesce(asked, priority), weights, attempt, since, task, due FROM jobs WHERE lane = ? AND state = ${STATE.available}`
 const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
@@ -117,12 +127,18 @@ export class Decision extends LanesRead implements AdmissionSource {
   }
 
   #lanesOf(rows: readonly LaneRow[], queue: number): Lane[] {
-    const missing = rows.flatMap((row) => JSON.parse(row[2]) as number[]).filter((id) => !this.buckets.has(id))
-    for (const bucket of loadBuckets(this.#context, [...new Set(missing)], this.nowUs))
-      this.buckets.set(bucket.id, bucket)
+    this.#readBuckets(rows)
     const lanes = rows.map((row) => this.#lane(row))
     if (lanes.length > 1) this.#readFirst(lanes, 1 + Math.ceil((this.shares.get(queue)?.slots ?? 0) / lanes.length))
     return lanes
+  }
+
+  /** Reads the buckets of many lanes at once. */
+  #readBuckets(rows: readonly LaneRow[]): void {
+    const missing = rows.flatMap((row) => JSON.parse(row[2]) as number[]).filter((id) => !this.buckets.has(id))
+    if (missing.length === 0) return
+    for (const bucket of loadBuckets(this.#context, [...new Set(missing)], this.nowUs))
+      this.buckets.set(bucket.id, bucket)
   }
 
   /** The first unlisted job of a lane whose first jobs were read; null: there is none, or they were not read. */
@@ -194,26 +210,13 @@ export class Decision extends LanesRead implements AdmissionSource {
   }
 
   groups(bucket: Bucket): WaitListGroup[] {
-    const groups: WaitListGroup[] = []
-    let queue = -1
-    let over = ''
-    for (;;) {
-      const next = this.#context.db.get<[number, string]>(
-        `SELECT queue, over FROM lanes WHERE bucket = ? AND state = ${LANE.waiting} AND (queue, over) > (?, ?) ORDER BY queue, over LIMIT 1`,
-        bucket.id,
-        queue,
-        over,
-      )
-      if (!next) return groups
-      ;[queue, over] = next
-      groups.push(this.#group(bucket.id, queue, over))
-    }
+    return this.#context.db.all<GroupRow>(GROUPS, bucket.id).map((row) => this.#group(bucket.id, row))
   }
 
   deputies(bucket: Bucket): Lane[] {
-    return this.#context.db
-      .all<LaneRow>(`SELECT ${LANE_COLUMNS} FROM lanes WHERE deputy_of = ?`, bucket.id)
-      .map((row) => this.#lane(row))
+    const rows = this.#context.db.all<LaneRow>(`SELECT ${LANE_COLUMNS} FROM lanes WHERE deputy_of = ?`, bucket.id)
+    this.#readBuckets(rows)
+    return rows.map((row) => this.#lane(row))
   }
 
   served(queue: number): QueueService {
@@ -297,14 +300,14 @@ export class Decision extends LanesRead implements AdmissionSource {
     return served ? this.#unlisted.known(lane, queue, rows, skip, count) : rows
   }
 
-  #group(bucket: number, queue: number, over: string): WaitListGroup {
-    let rows: LaneRow[] = []
+  #group(bucket: number, [queue, over, id, priority, turn, head]: GroupRow): WaitListGroup {
+    let rows: LaneRow[] | null = null
     let at = 0
     let skipped = 0
-    const refill = (): void => {
-      skipped += rows.length
+    const refill = (): LaneRow[] => {
+      skipped += rows?.length ?? 0
       at = 0
-      rows = this.#context.db.all<LaneRow>(
+      return this.#context.db.all<LaneRow>(
         `SELECT ${LANE_COLUMNS} FROM lanes WHERE bucket = ? AND state = ${LANE.waiting} AND queue = ? AND over = ? ORDER BY priority DESC, turn, head LIMIT ${readAhead(2 + skipped)} OFFSET ?`,
         bucket,
         queue,
@@ -312,13 +315,23 @@ export class Decision extends LanesRead implements AdmissionSource {
         skipped,
       )
     }
-    refill()
     return {
       queue,
       over: bucketsOver(over),
-      peek: () => (rows[at] ? this.#lane(rows[at] as LaneRow) : null),
+      // As stored: the decision may have moved the lane, and then those behind it stand there.
+      front: () => {
+        if (rows === null) return { id, priority, turn, head }
+        const row = rows[at]
+        return row ? { id: row[0], priority: row[6], turn: row[7], head: row[8] } : null
+      },
+      peek: () => {
+        rows ??= refill()
+        const row = rows[at]
+        return row ? this.#lane(row) : null
+      },
       advance: () => {
-        if (++at >= rows.length && rows.length > 0) refill()
+        rows ??= refill()
+        if (++at >= rows.length && rows.length > 0) rows = refill()
       },
     }
   }
