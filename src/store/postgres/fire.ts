@@ -20,7 +20,7 @@ export async function fire(context: Context, db: Statements, limit: number): Pro
       ...shared,
       instant,
       newId: context.newId,
-      enqueue: (job: NewJob) => enqueue(context, db, [job]),
+      enqueue: (jobs: readonly NewJob[]) => enqueue(context, db, jobs),
     }
     return readAsync(fireDue(access, limit))
   })

@@ -6,7 +6,7 @@ import { refusalBehaviour } from '../../policy/admission/refusal.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { findBucket } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
-import { isReadable, saveSchedule, schedulesWhere } from './schedule.ts'
+import { isReadable, saveSchedules, schedulesWhere } from './schedule.ts'
 import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from '../../jobs/series.ts'
 import { type Access, get } from './sql.ts'
 import { LIVE_STATES } from './state.ts'
@@ -28,7 +28,7 @@ const LIVE = `SELECT 1 FROM sluice.jobs WHERE id = $1::uuid AND state IN (${LIVE
 export interface FireAccess extends Access {
   readonly instant: Instant
   newId(): string
-  enqueue(job: NewJob): unknown
+  enqueue(jobs: readonly NewJob[]): unknown
 }
 
 /** The next due time of all schedules on the store's clock, from the next due times on both clocks. */
@@ -51,21 +51,25 @@ export function* fire(access: FireAccess, limit: number): Reading<readonly Sched
   const due: StoredSchedule[] = [...(yield* schedulesWhere(access, RELEASED, limit))]
   due.push(...(yield* schedulesWhere(access, DUE, false, nowUs, limit)))
   due.push(...(yield* schedulesWhere(access, DUE, true, wallUs, limit)))
-  const news: ScheduleNews[] = []
-  const attended: Attended = { sinceUs: null }
-  for (const schedule of due)
-    if (news.length < limit && isReadable(access.unreadable, schedule))
-      yield* new Firing(access, schedule, news, attended).run()
-  return news
+  const round: Round = { news: [], jobs: [], sinceUs: null }
+  const fired: StoredSchedule[] = []
+  for (const schedule of due) {
+    if (round.news.length >= limit || !isReadable(access.unreadable, schedule)) continue
+    yield* new Firing(access, schedule, round).run()
+    fired.push(schedule)
+  }
+  // Other changes of schedules wait for this transaction, so it writes all of them together.
+  if (round.jobs.length > 0) yield* ask(() => access.enqueue(round.jobs))
+  yield* saveSchedules(access, fired)
+  return round.news
 }
 
-/** Whether the last job of a schedule has not ended yet. */
-function* isLive(access: FireAccess, { lastJob }: StoredSchedule): Reading<boolean> {
-  return lastJob !== null && (yield* get(access.db, LIVE, lastJob)) !== undefined
-}
-
-/** Since when a worker has been live, on the store's clock; null: no schedule has asked for it yet. */
-interface Attended {
+/** All schedules that are due at once. */
+interface Round {
+  readonly news: ScheduleNews[]
+  /** The jobs to store at its end. */
+  readonly jobs: NewJob[]
+  /** Since when a worker has been live, on the store's clock; null: no schedule has asked for it yet. */
   sinceUs: number | null
 }
 
@@ -74,16 +78,16 @@ class Firing {
   readonly #access: FireAccess
   readonly #schedule: StoredSchedule
   readonly #instant: Instant
-  readonly #news: ScheduleNews[]
-  readonly #attended: Attended
+  readonly #round: Round
   readonly #clockUs: number
+  /** It has made a job in this round. */
+  #fired = false
 
-  constructor(access: FireAccess, schedule: StoredSchedule, news: ScheduleNews[], attended: Attended) {
+  constructor(access: FireAccess, schedule: StoredSchedule, round: Round) {
     this.#access = access
     this.#schedule = schedule
     this.#instant = access.instant
-    this.#news = news
-    this.#attended = attended
+    this.#round = round
     this.#clockUs = clockOf(schedule, access.instant)
   }
 
@@ -97,7 +101,7 @@ class Firing {
     for (const dueUs of dues) {
       // An occurrence fired after the end of the series would also start after it.
       if (upcoming(schedule, Math.max(dueUs, this.#clockUs), this.#instant) === null) break
-      if (overlap === 'skip' && (yield* isLive(this.#access, schedule))) {
+      if (overlap === 'skip' && (yield* this.#isLive())) {
         if (missed) {
           nextUs = dueUs
           schedule.catchUpToUs = dues.at(-1) ?? dueUs
@@ -112,12 +116,19 @@ class Firing {
         nextUs = firstFrom(schedule, Math.max(resumeUs, this.#clockUs + 1))
         break
       }
-      yield* this.#enqueue(dueUs)
+      this.#enqueue(dueUs)
     }
     if (heldUpToUs !== null && schedule.catchUpToUs === null) this.#skipWhatCameMeanwhile(heldUpToUs)
     schedule.nextUs = upcoming(schedule, nextUs, this.#instant)
-    if (schedule.nextUs === null) this.#news.push({ kind: 'ended', schedule: schedule.spec.name, runs: schedule.runs })
-    yield* saveSchedule(this.#access, schedule)
+    if (schedule.nextUs === null)
+      this.#round.news.push({ kind: 'ended', schedule: schedule.spec.name, runs: schedule.runs })
+  }
+
+  /** Whether its last job has not ended yet. */
+  *#isLive(): Reading<boolean> {
+    const { lastJob } = this.#schedule
+    if (this.#fired || lastJob === null) return this.#fired
+    return (yield* get(this.#access.db, LIVE, lastJob)) !== undefined
   }
 
   /** The due times to fire now, and whether they were missed because no worker was live. */
@@ -139,7 +150,7 @@ class Firing {
   *#isMissed(dueUs: number): Reading<boolean> {
     if (dueUs === this.#schedule.anchorUs) return false
     const { nowUs } = this.#instant
-    const sinceUs = (this.#attended.sinceUs ??= yield* attendedSinceUs(this.#access, nowUs))
+    const sinceUs = (this.#round.sinceUs ??= yield* attendedSinceUs(this.#access, nowUs))
     return nowUs - (this.#clockUs - dueUs) + MISSED_AFTER_US < sinceUs
   }
 
@@ -153,19 +164,19 @@ class Firing {
     return resumeUs === null ? null : resumeUs === NEVER_US ? this.#clockUs : this.#clockUs + resumeUs - nowUs
   }
 
-  *#enqueue(dueUs: number): Reading<void> {
+  #enqueue(dueUs: number): void {
     const { spec } = this.#schedule
     const id = this.#access.newId()
     const wallUs = wallOf(this.#schedule, dueUs, this.#instant)
     const occurrence = { schedule: spec.name, dueMs: wallUs / 1000 }
     // The end is exclusive, an expiry is not.
     const expiresAtMs = spec.untilMs === null ? null : spec.untilMs - 0.001
-    const job = { ...spec.job, id, runAtMs: null, expiresAtMs, unique: null, occurrence }
-    yield* ask(() => this.#access.enqueue(job))
+    this.#round.jobs.push({ ...spec.job, id, runAtMs: null, expiresAtMs, unique: null, occurrence })
+    this.#fired = true
     this.#schedule.runs++
     this.#schedule.lastDueUs = wallUs
     this.#schedule.lastJob = id
-    this.#news.push({ kind: 'fired', occurrence, id, task: spec.job.task, queue: spec.job.queue })
+    this.#round.news.push({ kind: 'fired', occurrence, id, task: spec.job.task, queue: spec.job.queue })
   }
 
   /**
@@ -180,7 +191,7 @@ class Firing {
   #skip(dueUs: number, reason: SkipReason): void {
     const { spec } = this.#schedule
     const dueMs = wallOf(this.#schedule, dueUs, this.#instant) / 1000
-    this.#news.push({ kind: 'skipped', occurrence: { schedule: spec.name, dueMs }, reason })
+    this.#round.news.push({ kind: 'skipped', occurrence: { schedule: spec.name, dueMs }, reason })
   }
 }
 

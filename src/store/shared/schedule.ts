@@ -36,8 +36,9 @@ const UPSERT = `INSERT INTO sluice.schedules (name, spec, wall, anchor, anchor_w
   ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, wall = excluded.wall, anchor = excluded.anchor,
   anchor_wall = excluded.anchor_wall, next_at = excluded.next_at, paused = excluded.paused,
   catch_up_to = NULL`
-const SAVE = `UPDATE sluice.schedules SET next_at = $1, catch_up_to = $2, runs = $3, last_due = $4, last_job = $5,
-  paused = $6 WHERE name = $7`
+const SAVE = `UPDATE sluice.schedules SET next_at = (e.value ->> 1)::bigint, catch_up_to = (e.value ->> 2)::bigint,
+  runs = (e.value ->> 3)::int, last_due = (e.value ->> 4)::bigint, last_job = (e.value ->> 5)::uuid,
+  paused = (e.value ->> 6)::bigint FROM json_array_elements($1::json) e WHERE name = e.value ->> 0`
 
 /** Registers a schedule. */
 export function* schedule(access: Access, given: NewSchedule): Reading<Scheduled> {
@@ -74,7 +75,7 @@ export function* pauseSchedule(access: Access, name: string, paused: boolean): R
   // Another process may know the time zone, and finds the next occurrence from the missed one on.
   else if (isReadable(access.unreadable, stored)) resume(stored, instant)
   else if (stored.pausedUs !== null) Object.assign(stored, { nextUs: stored.pausedUs, pausedUs: null })
-  yield* saveSchedule(access, stored)
+  yield* saveSchedules(access, [stored])
   return toRecord(stored, instant)
 }
 
@@ -83,10 +84,19 @@ export function* schedulesWhere({ db }: Access, where: string, ...values: SqlVal
   return (yield* all(db, `${SELECT} WHERE ${where}`, ...values)).map(storedIn)
 }
 
-/** Writes the progress of a series. */
-export function saveSchedule({ db }: Access, stored: StoredSchedule): Reading<number> {
-  const { spec, nextUs, catchUpToUs, runs, lastDueUs, lastJob, pausedUs } = stored
-  return run(db, SAVE, nextUs, catchUpToUs, runs, lastDueUs, lastJob, pausedUs, spec.name)
+/** Writes the progress of several series. */
+export function* saveSchedules({ db }: Access, changed: readonly StoredSchedule[]): Reading<void> {
+  if (changed.length === 0) return
+  const rows = changed.map(({ spec, nextUs, catchUpToUs, runs, lastDueUs, lastJob, pausedUs }) => [
+    spec.name,
+    nextUs,
+    catchUpToUs,
+    runs,
+    lastDueUs,
+    lastJob,
+    pausedUs,
+  ])
+  yield* run(db, SAVE, JSON.stringify(rows))
 }
 
 function* find({ db, lockSchedules }: Access, name: string): Reading<StoredSchedule | null> {
@@ -160,5 +170,5 @@ export function* skipOccurrence(
     // Exhausted limits end the catching up with missed occurrences.
     if (schedule.nextUs === null || schedule.nextUs > (schedule.catchUpToUs ?? 0)) schedule.catchUpToUs = null
   }
-  yield* saveSchedule(access, schedule)
+  yield* saveSchedules(access, [schedule])
 }

@@ -30,7 +30,7 @@ export function fire(context: Context, instant: Instant, limit: number): Fired {
     ...accessOf(context),
     instant,
     newId: context.newId,
-    enqueue: (job: NewJob) => enqueue(context, [job], instant),
+    enqueue: (jobs: readonly NewJob[]) => enqueue(context, jobs, instant),
   }
   const news = readNow(fireDue(access, limit))
   return { news, nextUs: nextFireUs(context, instant) }
