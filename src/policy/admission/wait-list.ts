@@ -1,6 +1,5 @@
 import type { Bucket, Lane } from './lane.ts'
 import { hasGuaranteeIn, isGuaranteed, levelOfHead } from './guaranteed.ts'
-import { isGroupedBy } from './lane-group.ts'
 import { rank, type TurnRank } from './turn-order.ts'
 
 /** A lane that a decision examines. */
@@ -15,6 +14,8 @@ export function candidateOf(lane: Lane, waitList: WaitList | null): Candidate {
   return { id: lane.id, priority: levelOfHead(lane), turn: lane.turn, head: lane.head, lane, waitList }
 }
 
+/** A bucket that at least this many lanes need has groups in the wait lists of other buckets. */
+const SHARED_BY = 16
 /** The most lanes that one decision writes into the group of a bucket that has closed since they came. */
 const REGROUPED_AT_MOST = 256
 
@@ -32,6 +33,16 @@ export interface WaitListGroup {
   peek(): Lane | null
   /** Passes the first lane. */
   advance(): void
+}
+
+/**
+ * Whether a bucket tells the group of a lane that waits on another one: many lanes need it, and it refuses some now, of
+ * which one deputy can shadow such a group. A bucket that refuses nothing has no deputies, and would only split the list.
+ */
+export function isGroupedBy(lane: Lane, bucket: Bucket): boolean {
+  if (bucket === lane.on || bucket.lanes < SHARED_BY || bucket.wakeAtUs === null) return false
+  // A start within its guarantee does not wait for a deputy without one.
+  return !lane.buckets.some(({ policy }) => policy?.of?.limit === bucket.limit)
 }
 
 /** Reads the stored wait list of a bucket. */

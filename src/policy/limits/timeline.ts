@@ -149,12 +149,10 @@ export class Timeline {
     return this.#past().map((each) => each.record)
   }
 
-  /** Overrides and pauses that are in force for a key. */
-  overridesOf(key: string): readonly OverrideRecord[] {
+  /** Overrides and pauses that are in force for a key: those of the limit, then its own. */
+  overridesOf(key: string): OverrideRecord[] {
     this.#standingOf ??= Map.groupBy(this.#standing(), (record) => record.key)
-    const shared = this.#standingOf.get(null) ?? []
-    const own = this.#standingOf.get(key) ?? []
-    return own.length === 0 ? shared : [...shared, ...own].sort((a, b) => a.sinceUs - b.sinceUs)
+    return [null, key].flatMap((of) => this.#standingOf?.get(of) ?? [])
   }
 
   /** The changes that make up each override that is over, by its end: the last of them is the end, or what took its place. */

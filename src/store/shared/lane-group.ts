@@ -1,5 +1,5 @@
 import type { Lane } from '../../policy/admission/lane.ts'
-import { isGroupedBy } from '../../policy/admission/lane-group.ts'
+import { isGroupedBy } from '../../policy/admission/wait-list.ts'
 
 /** Deputies stand in a group of their own: they are never shadowed. */
 const DEPUTY = '!'

@@ -87,7 +87,7 @@ function closedLater(backend: StoreBackend): void {
   const harness = eachHarness(backend)
   const LANES = 600
 
-  /** What all claims of this instant start, and how many there were. */
+  /** The jobs that all claims of this instant start, and the number of these claims. */
   async function startAll(w: StoreHarness): Promise<{ tasks: string[]; claims: number }> {
     const tasks: string[] = []
     for (let claims = 1; ; claims++) {
