@@ -63,7 +63,7 @@ function shareOf(ahead = 4, buckets: readonly Charge[] = []): QueueSlots {
 }
 
 const listOf = (bucket = bucketOf(STRICT)): WaitList =>
-  new WaitList(bucket, { groups: () => [], deputies: () => [] }, () => false)
+  new WaitList(bucket, { groups: () => [], deputies: () => [], served: () => 'here' }, () => false)
 const at = (ms: number): number => EPOCH_US + ms * 1000
 const ahead = (horizonUs = HORIZON_US): Ahead => new Ahead(EPOCH_US, EPOCH_US + horizonUs)
 

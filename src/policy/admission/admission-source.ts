@@ -2,11 +2,10 @@ import type { WatchSource } from './drop-watch.ts'
 import type { Elsewhere } from './elsewhere.ts'
 import { admittedAtUs } from './guaranteed.ts'
 import { type Bucket, type Head, type HeadSource, type Lane, unlistedBefore, type UnlistedSource } from './lane.ts'
-import type { QueueService, WaitListSource } from './wait-list.ts'
+import type { WaitListSource } from './wait-list.ts'
 
 /** The reads of a decision while it runs. A backend answers from its tables, with at most the rows asked for. */
 export interface AdmissionSource extends WaitListSource, HeadSource, UnlistedSource, WatchSource {
-  served(queue: number): QueueService
   /** Whether calls of plain code wait in this queue, which only one process serves. */
   ofCalls(queue: number): boolean
   /** The starts that need units of a backend. */

@@ -42,7 +42,7 @@ export class Admission {
   /** The lanes examined, and those of them that stay open as they were, for other workers. */
   looks = 0
   kept = 0
-  /** Lanes remain to be parked, dropped or grouped: another decision must follow at once. */
+  /** Lanes remain to be parked or dropped: another decision must follow at once. */
   unfinished = false
   parked = 0
   readonly #yielding: Yielding
@@ -159,7 +159,6 @@ export class Admission {
       },
     })
     this.#guarantees.retime(this.waitLists.keys(), this.#source, this.nowUs)
-    for (const { unfinished } of this.waitLists.values()) this.unfinished ||= unfinished
     return Math.min(this.#wakeUs, listsUs)
   }
 

@@ -94,6 +94,8 @@ export interface Lane extends TurnRank, TurnState {
   /** The sums of its jobs behind a closed bucket; null: unknown, or no limit needs them. */
   scanCursor: ScanCursor | null
   changed: boolean
+  /** It waits as before, but in another group. */
+  regrouped?: boolean
 }
 
 /** The first waiting job of a lane whose task the claimer does not list. */

@@ -42,10 +42,6 @@ export function retime(waitLists: Iterable<WaitList>, decided: Decided): number 
     const isOverdue = dueAtUs !== null && bucket.wakeAtUs <= nowUs
     if (isOverdue && bucket.granted === 0) bucket.wakeAtUs = Math.min(dueAtUs, bucket.wakeAtUs)
     const next = decided.first(waitList)
-    if (waitList.unfinished) {
-      bucket.wakeAtUs = Math.min(dueAtUs ?? nowUs, nowUs)
-      continue
-    }
     if (!next) {
       shadowed.push(waitList)
       continue

@@ -16,9 +16,6 @@ export function candidateOf(lane: Lane, waitList: WaitList | null): Candidate {
 
 /** A bucket that at least this many lanes need has groups in the wait lists of other buckets. */
 const SHARED_BY = 16
-/** The most lanes that one decision writes into the group of a bucket that has closed since they came. */
-const REGROUPED_AT_MOST = 256
-
 /**
  * The lanes of one wait list that share a queue and the other buckets that `isGroupedBy` names, in turn order. They are
  * read as needed.
@@ -49,6 +46,7 @@ export function isGroupedBy(lane: Lane, bucket: Bucket): boolean {
 export interface WaitListSource {
   groups(bucket: Bucket): WaitListGroup[]
   deputies(bucket: Bucket): Lane[]
+  served(queue: number): QueueService
 }
 
 /**
@@ -75,14 +73,13 @@ export class WaitList {
   readonly dueAtUs: number | null
   /** A candidate of this wait list is in the turn order. */
   queued = false
-  #regrouped = 0
-  /** Shadowed lanes remain that stand in no group of their own: another decision must follow at once. */
-  unfinished = false
+  readonly #source: WaitListSource
 
   /** @param sinks lowers a lane that stands too high, and says whether it did */
   constructor(bucket: Bucket, source: WaitListSource, sinks: (lane: Lane) => boolean) {
     this.bucket = bucket
     this.#sinks = sinks
+    this.#source = source
     this.dueAtUs = bucket.wakeAtUs
     this.#groups = bucket.wakeAtUs === null ? [] : source.groups(bucket)
     this.#deputies = new Set(source.deputies(bucket))
@@ -180,25 +177,19 @@ export class WaitList {
       if (!lane) return null
       const holder = this.holder(lane, holds)
       if (!holder && lane !== except) return lane
-      if (holder?.on && (group.over.includes(holder.on.id) || !this.#regroups(lane, holder.on))) return null
+      if (holder?.on && group.over.includes(holder.on.id)) return null
+      if (holder?.on) this.#regroup(lane, holder.on)
       this.#joined.add(lane)
       group.advance()
     }
   }
 
   /**
-   * Passes a shadowed lane outside the group of its deputy's bucket, which closed after the lane came: it moves there,
-   * so that the next decisions pass all of the group at once. False: too many such lanes for one decision.
+   * Moves a shadowed lane into the group of its deputy's bucket, which closed after the lane came, so that later
+   * decisions pass all of the group at once. Only the lanes of queues that this decision serves are its to write.
    */
-  #regroups(lane: Lane, over: Bucket): boolean {
-    if (!isGroupedBy(lane, over)) return true
-    if (this.#regrouped >= REGROUPED_AT_MOST) {
-      this.unfinished = true
-      return false
-    }
-    this.#regrouped++
-    lane.changed = true
-    return true
+  #regroup(lane: Lane, over: Bucket): void {
+    if (isGroupedBy(lane, over) && this.#source.served(lane.queue) === 'here') lane.regrouped = true
   }
 
   /** The group's first lane that is still here as stored. Lanes that moved or joined again are counted elsewhere. */

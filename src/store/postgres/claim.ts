@@ -51,6 +51,9 @@ const OPEN_LANES_AT_MOST = 4000
 const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, '[]', $7::json, $8::json, $9::boolean, nullif($10, '')::uuid, nullif($30, '')::bigint[], nullif($31, '')::uuid[]);
   SELECT sluice.write_plain_lanes($13, $14, $15, $16, $17, $18, $1, $19, $20, $21, $22); SELECT sluice.write_buckets($23, $24, $25, $26, $27, $28, $29)`
 const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
+/** Lanes that a bucket's closing has moved to another group of their wait list. */
+const REGROUP =
+  'UPDATE sluice.lanes l SET over = g.over FROM unnest($1::bigint[], $2::text[]) g(id, over) WHERE l.id = ANY ($1) AND l.id = g.id'
 const WRITE = `${WRITTEN}; ${NEXT}`
 /**
  * Rejected jobs advance their flows. The statement locks these first, since a decision must not age while it waits for
@@ -265,6 +268,8 @@ async function write(
   const nameOf = (queue: number): string => shownQueue(sharedQueue(context.queues.name(queue)))
   const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
   const changes = decision.changes()
+  const regrouped = decision.regrouped()
+  if (regrouped.ids.length > 0) await db.run(REGROUP, regrouped.ids, regrouped.over)
   let rows: WrittenRow[] = []
   let { next } = read
   if (grants.length + rejections.length + reservations.length + changes.count > 0) {

@@ -12,7 +12,7 @@ import { bucketOf } from './buckets.ts'
 import { columnsOf } from './columns.ts'
 import type { QueueNumbers } from './context.ts'
 import { grouped, type HeadRow, type LaneRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
-import { bucketsOver } from '../shared/lane-group.ts'
+import { bucketsOver, overOf } from '../shared/lane-group.ts'
 import { isOfTickets } from '../contract/budgets.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
 import { laneAsWritten, type LaneColumns, laneColumns } from './save-lane.ts'
@@ -281,6 +281,12 @@ export class Decision extends LanesRead implements AdmissionSource {
       columns: [...columnsOf(plain, 10), ...columnsOf(buckets, 7)],
       count: plain.length + others.length + buckets.length,
     }
+  }
+
+  /** The lanes that only moved to another group, and these groups. */
+  regrouped(): { readonly ids: number[]; readonly over: string[] } {
+    const lanes = [...this.lanes.values()].filter((lane) => lane.regrouped && !lane.changed)
+    return { ids: lanes.map(({ id }) => id), over: lanes.map(overOf) }
   }
 
   /** Most lanes are not parked, and watch no bucket. */

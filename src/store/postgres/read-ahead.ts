@@ -5,6 +5,8 @@ import type { ReadPlan, ReadSet } from './read-set.ts'
 const STRANGE_LANES = 256
 /** The most lanes beyond its slots that a claim examines after others that filled no slots with many. */
 const EXTRA_AT_MOST = 256
+/** The most lanes of a wait list that one deep claim makes the next ones read. */
+const LINE_REMEMBERED = 64
 /** A claim that parks more lanes expects many more of them. */
 export const FEW_PARKED = 8
 
@@ -71,6 +73,8 @@ export function rememberReads(
     missed ? most : Math.min(readAhead.openHeads, most),
     Math.floor(readAhead.openHeads * 0.9),
   )
-  readAhead.line = Math.max(AT_LEAST.line, used.deepest + 2, Math.ceil(readAhead.line * 0.9))
+  // A bucket that closes behind another one makes one claim go through all lanes that need it, once.
+  const deepest = Math.min(used.deepest, LINE_REMEMBERED)
+  readAhead.line = Math.max(AT_LEAST.line, deepest + 2, Math.ceil(readAhead.line * 0.9))
   readAhead.heads = Math.max(AT_LEAST.heads, used.mostHeads + 1, Math.ceil(readAhead.heads * 0.9))
 }

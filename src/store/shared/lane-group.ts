@@ -2,7 +2,7 @@ import type { Lane } from '../../policy/admission/lane.ts'
 import { isGroupedBy } from '../../policy/admission/wait-list.ts'
 
 /** Deputies stand in a group of their own: they are never shadowed. */
-const DEPUTY = '!'
+export const DEPUTY = '!'
 
 /** The group of a lane within its wait list, as both stores write it: the numbers of the buckets that tell it. */
 export function overOf(lane: Lane): string {

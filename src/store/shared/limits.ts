@@ -9,9 +9,14 @@ import { carryOver, wakeLimit, watchDrops } from './buckets.ts'
 import { age, bump, comesToDrop, define, forget, gainsPermits, isNews, override } from './limit-changes.ts'
 import { overrides, requested, superfluous } from './overrides.ts'
 import { changesStarts, replaces, type StoredDeclaration, textOf } from './queue-limits.ts'
+import { DEPUTY } from './lane-group.ts'
 import { ask, type Reading } from './reading.ts'
+import { LANE } from './state.ts'
 import { type Access, get, now, run } from './sql.ts'
 import { definitionsIn, type Timelines } from './timelines.ts'
+
+const UNGROUP = `UPDATE sluice.lanes SET over = '' WHERE id IN (
+  SELECT id FROM sluice.lanes WHERE state = ${LANE.waiting} AND over NOT IN ('', '${DEPUTY}') FOR UPDATE SKIP LOCKED)`
 
 /** A transaction that changes limits. Only one runs at a time, and no claim decides meanwhile. */
 class LimitChanges {
@@ -48,6 +53,8 @@ class LimitChanges {
   /** Defines a limit, again or for the first time. */
   *define(name: string, policy: LimitPolicy, version: number): Reading<void> {
     yield* this.#change(name, null, define(this.#access.db, this.limits, name, policy, version, this.nowUs))
+    // Lanes with a guarantee in a bucket may stand in its group.
+    if (policy.of) yield* run(this.#access.db, UNGROUP)
   }
 
   /** Adds the beginning or the end of an override or a pause. */

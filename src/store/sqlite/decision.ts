@@ -9,7 +9,7 @@ import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
 import { type Context, unlimitedLaneOf, queueId, queueName } from './context.ts'
 import { saveWatches, watchRows } from './drop-watch.ts'
 import { readAhead } from './read-ahead.ts'
-import { bucketsOver } from '../shared/lane-group.ts'
+import { bucketsOver, overOf } from '../shared/lane-group.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
 import { saveLane } from './save-lane.ts'
 import { LANE, STATE } from '../shared/state.ts'
@@ -239,7 +239,9 @@ export class Decision extends LanesRead implements AdmissionSource {
 
   /** Writes the lanes and buckets that the decision changed. */
   save(): void {
-    for (const lane of this.lanes.values()) if (lane.changed) this.#saveLane(lane)
+    for (const lane of this.lanes.values())
+      if (lane.changed) this.#saveLane(lane)
+      else if (lane.regrouped) this.#context.db.run('UPDATE lanes SET over = ? WHERE id = ?', overOf(lane), lane.id)
     for (const bucket of this.buckets.values()) saveBucket(this.#context, bucket, this.nowUs)
   }
 

@@ -120,6 +120,35 @@ function closedLater(backend: StoreBackend): void {
     expect(await startAll(w)).toEqual({ tasks: ['another'], claims: 1 })
   })
 
+  test('no newcomer of lower priority overtakes a lane behind them', async () => {
+    const w = harness()
+    await begin(w)
+    w.at(1000)
+    await w.add('newcomer', { limits: ['b', 'k:new'], priority: -5 })
+    expect((await startAll(w)).tasks).toEqual(['other'])
+    w.at(2000)
+    expect((await startAll(w)).tasks).toEqual(['newcomer'])
+  })
+
+  test('those that a dropping limit refuses meanwhile are rejected at once', async () => {
+    const w = harness()
+    await w.define({
+      b: { rate: 1, per: '1s' },
+      p: { rate: 100, per: '1s' },
+      d: { rate: 3, per: '1h', burst: 3, onLimit: 'drop' },
+    })
+    await w.add('drain', { limits: ['b'] })
+    await w.start()
+    for (let i = 0; i < 40; i++) await w.add(`l${i}`, { limits: ['b', 'p:1', `d:${i}*3`] })
+    expect((await startAll(w)).tasks).toEqual([])
+    await w.pause('p:1')
+    w.at(1000)
+    expect((await startAll(w)).tasks).toEqual([])
+    await w.add('taker', { limits: ['d:5'] })
+    const { jobs, rejected } = await w.claim()
+    expect([jobs.map(({ task }) => task), rejected.map(({ task }) => task)]).toEqual([['taker'], ['l5']])
+  })
+
   test('once it opens, they start in their turn', async () => {
     const w = harness()
     await begin(w)

@@ -50,6 +50,30 @@ export function guarantees(backend: StoreBackend): void {
       expect(await w.start()).toEqual(['a4'])
     })
 
+    test('counts for lanes that waited beside others before it was given', async () => {
+      const w = harness()
+      const b = limit('b', { rate: 1, per: '100ms' })
+      const k = limit('k', { rate: 99, per: '1s' })
+      const own = { rate: 99, per: '1ms' } as const
+      const [c, given] = shares({ rate: 1, per: '1s' }, own, { atLeast: '1 per 2s' }) as [typeof b, typeof b]
+      await define(w, [b, c, k, limit('t', own)])
+      await w.add('x', BORROWS, 2)
+      expect(await w.start()).toEqual(['x1'])
+      await w.pause('b')
+      const lanes = (name: string, more: readonly string[]) =>
+        Array.from({ length: 40 }, (_, i) => w.job(`${name}${i}`, { limits: ['b', 'c', `k:${name}${i}`, ...more] }))
+      await w.store.enqueue([...lanes('borrows', []), ...lanes('of', ['t:a'])])
+      expect(await w.wake()).toBe(1000)
+      await w.resume('b')
+      await w.store.define([{ name: 't', policy: useOf(given).policy, version: 1 }])
+      const started: string[] = []
+      for (let ms = 1000; ms <= 6000; ms += 1000) {
+        w.at(ms)
+        started.push(...(await w.start()))
+      }
+      expect(started).toEqual(['x2', 'of0', 'borrows0', 'of1', 'borrows1', 'of2'])
+    })
+
     test('puts two lanes in some order where the guarantee of each is before the other', async () => {
       const w = harness()
       const pair = (n: number): ReturnType<typeof limit>[] => {
