@@ -164,6 +164,7 @@ async function attempt(
       request.remote ? null : context.yields,
     )
     const decided = decide(context, decision, request, read, progress.plan)
+    await regroup(db, decision)
     const lateUs = Math.min(LATE_US * 2 ** Math.min(tries - 1, 10), LATE_AT_MOST_US)
     return await write(context, db, request, decided, read, progress, lateUs)
   } catch (error) {
@@ -206,6 +207,11 @@ async function doFirst(
   progress.rejected.push(...rejected)
   progress.flows.push(...flows)
   if (looked >= AT_ONCE) progress.more = true
+}
+
+async function regroup(db: Statements, decision: Decision): Promise<void> {
+  const { ids, over } = decision.regrouped()
+  if (ids.length > 0) await db.run(REGROUP, ids, over)
 }
 
 interface Decided {
@@ -268,8 +274,6 @@ async function write(
   const nameOf = (queue: number): string => shownQueue(sharedQueue(context.queues.name(queue)))
   const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
   const changes = decision.changes()
-  const regrouped = decision.regrouped()
-  if (regrouped.ids.length > 0) await db.run(REGROUP, regrouped.ids, regrouped.over)
   let rows: WrittenRow[] = []
   let { next } = read
   if (grants.length + rejections.length + reservations.length + changes.count > 0) {
