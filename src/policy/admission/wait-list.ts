@@ -14,8 +14,6 @@ export function candidateOf(lane: Lane, waitList: WaitList | null): Candidate {
   return { id: lane.id, priority: levelOfHead(lane), turn: lane.turn, head: lane.head, lane, waitList }
 }
 
-/** A bucket that at least this many lanes need has groups in the wait lists of other buckets. */
-const SHARED_BY = 16
 /**
  * The lanes of one wait list that share a queue and the other buckets that `isGroupedBy` names, in turn order. They are
  * read as needed.
@@ -31,6 +29,9 @@ export interface WaitListGroup {
   /** Passes the first lane. */
   advance(): void
 }
+
+/** A bucket that at least this many lanes need has groups in the wait lists of other buckets. */
+const SHARED_BY = 16
 
 /**
  * Whether a bucket tells the group of a lane that waits on another one: many lanes need it, and it refuses some now, of
