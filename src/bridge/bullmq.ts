@@ -83,6 +83,7 @@ export function withBudgets<J extends BudgetedJob, R>(
     if (typeof value !== 'function')
       throw new SluiceError('option.invalid', `${name} of withBudgets is invalid: ${show(value)}. Expected a function.`)
   durationUs(atMost, 'atMost of withBudgets')
+  checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], 'clock of withBudgets')
   const starts = new Starts(limiter, atMost, clock)
   return async (job, token, signal) => {
     const buckets = uses(job)

@@ -242,6 +242,7 @@ describe.skipIf(client === null)('BullMQ with budgets', () => {
     expect(made({ uses, atmost: '1s' })).toThrow(/atMost/)
     expect(made({ uses: [crm] })).toThrow(/uses/)
     expect(made({ uses, atMost: 'soon' })).toThrow(/atMost/)
+    expect(made({ uses, clock: {} })).toThrow(/clock/)
     expect(made({ uses }, {})).toThrow(/limiter/)
     expect(made({ uses }, limiter, 5)).toThrow(/processor/)
   })
