@@ -4,6 +4,7 @@ import { invalid, Refusal } from './refusal.ts'
 
 const DEEPEST = 100
 const JSON_TYPES = /^application\/(openjobspec\+json|json)\s*(;|$)/i
+const OTHER_CHARSETS = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
 /** The rules for reading a body. */
@@ -31,6 +32,8 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
   if (text === '' && (type === null || !strict)) return undefined
   if (type === null || !JSON_TYPES.test(type))
     throw invalid(`The content type is invalid: ${JSON.stringify(type ?? '')}. Expected application/openjobspec+json.`)
+  if (OTHER_CHARSETS.test(type))
+    throw invalid(`The charset of the content type is invalid: ${JSON.stringify(type)}. Expected utf-8.`)
   if (text === '') return undefined
   if (depthOf(text) > DEEPEST)
     throw new Refusal(400, 'invalid_payload', `The body is nested deeper than ${DEEPEST} levels.`)

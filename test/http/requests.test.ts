@@ -29,6 +29,13 @@ describe('a request', () => {
   test.each([
     ['another version', { 'OJS-Version': '2.0' }, '{"type":"a","args":[]}', 422, 'unsupported'],
     ['another content type', { 'Content-Type': 'text/plain' }, '{"type":"a","args":[]}', 400, 'invalid_request'],
+    [
+      'another charset',
+      { 'Content-Type': 'application/json; charset=utf-16' },
+      '{"type":"a","args":[]}',
+      400,
+      'invalid_request',
+    ],
     ['no JSON', {}, '{', 400, 'invalid_payload'],
     ['nothing', {}, '', 400, 'invalid_payload'],
     ['too deep a nesting', {}, `{"type":"a","args":${'['.repeat(101)}${']'.repeat(101)}}`, 400, 'invalid_payload'],
