@@ -624,6 +624,17 @@ describe('a wrong argument', () => {
     seen.isDown = false
   })
 
+  it('a permit of other limits or keys starts no run, and can still be used for its own', async () => {
+    const { limiter } = harness()
+    const permit = await limiter.acquire([outbound, crm.key('acme')])
+    for (const uses of [[crm.key('birch')], [outbound, crm.key('acme'), slots]]) {
+      const run = limiter.run(uses, () => 'ran', { permit })
+      await expect(run).rejects.toThrow(expect.objectContaining({ code: 'option.invalid' }))
+      await expect(run).rejects.toThrow(/it is of crm acme, outbound/)
+    }
+    expect(await limiter.run([crm.key('acme'), outbound], () => 'ran', { permit })).toBe('ran')
+  })
+
   it('a permit starts one run: released or used, it is refused', async () => {
     const { limiter } = harness()
     const permit = await limiter.acquire([crm])
@@ -786,6 +797,22 @@ describe('a backend that cannot be reached', () => {
     await clock.advance('1s')
     await waits
     expect(told).toEqual(['down', 'up'])
+  })
+
+  it('open: callers that do nothing else leave the process to others', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock, failMode: 'open' })
+    seen.isDown = true
+    const first = limiter.acquire([crm])
+    await clock.advance('100ms')
+    await first
+    const others: string[] = []
+    setImmediate(() => others.push('ran'))
+    let calls = 0
+    for (; others.length === 0 && calls < 10_000; calls++) await limiter.acquire([crm])
+    expect(calls).toBeLessThan(10_000)
+    seen.isDown = false
   })
 
   it('open: calls go on, and are counted', async () => {

@@ -33,7 +33,7 @@ function load(options: Pick<LimiterOptions, 'backend'> & Partial<LimiterOptions>
       const permit = await limiter.acquire([api])
       starts.push(Date.now())
       await permit.release()
-      // Without a bound the blind ones would keep the process from all else.
+      // Calls that no budget holds need some other bound.
       if (options.failMode === 'open') await sleep(10)
     }
   }

@@ -80,7 +80,11 @@ export class Access {
   /** Asks for units. It never throws because the backend cannot be reached. */
   async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     if (this.#isLocal && this.#isDefined && this.#known) return this.#asked(this.#known, requests)
-    if (this.isDown && this.#options.clock.monotonicUs() < this.#probeUs) return this.#unreached(requests)
+    if (this.isDown && this.#options.clock.monotonicUs() < this.#probeUs) {
+      // Callers without I/O of their own would keep the process from all else.
+      await new Promise<void>((resolve) => setImmediate(resolve))
+      return this.#unreached(requests)
+    }
     let instead: readonly UnitAnswer[] = []
     let tries = 0
     try {

@@ -10,6 +10,7 @@ import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
 import type { PolicyChange } from '../../policy/limits/override.ts'
 import type { BucketReport, ChangeRequest } from '../contract/limiter.ts'
+import { GrantedStart } from './permit.ts'
 import { unknown } from './waiter.ts'
 
 /** Which buckets a change concerns, until when, by whom and why. */
@@ -95,12 +96,12 @@ export function checkCharged(units: number, permit: unknown): void {
     )
 }
 
-/** The refusal of a permit that is none, or that was used. */
+/** The refusal of a permit that is none, that was used, or that is of other limits. */
 export function notUnused(permit: unknown): SluiceError {
-  return new SluiceError(
-    'option.invalid',
-    typeof permit === 'object' && permit !== null && 'isUsed' in permit
-      ? 'permit of limiter.run is invalid: it was released, or another run has used it. Expected one start for each run.'
-      : `permit of limiter.run is invalid: ${show(permit)}. Expected a permit.`,
-  )
+  let found = `${show(permit)}. Expected a permit.`
+  if (permit instanceof GrantedStart)
+    found = permit.isUsed
+      ? 'it was released, or another run has used it. Expected one start for each run.'
+      : `it is of ${permit.uses.map(({ limit, key }) => (key === '' ? limit : `${limit} ${key}`)).join(', ')}. Expected one that took from each limit and key of the run.`
+  return new SluiceError('option.invalid', `permit of limiter.run is invalid: ${found}`)
 }

@@ -102,7 +102,9 @@ function lost(): SluiceError {
   )
 }
 
-/** The start that a permit stands for; null: it is none, or one that was used. */
-export function unusedOf(permit: unknown): GrantedStart | null {
-  return permit instanceof GrantedStart && !permit.isUsed ? permit : null
+/** The start that a permit stands for; null: it is none, one that was used, or one without a bucket of the run. */
+export function unusedOf(permit: unknown, buckets: readonly BucketName[]): GrantedStart | null {
+  if (!(permit instanceof GrantedStart) || permit.isUsed) return null
+  const has = ({ limit, key }: BucketName): boolean => permit.uses.some((use) => use.limit === limit && use.key === key)
+  return buckets.every(has) ? permit : null
 }
