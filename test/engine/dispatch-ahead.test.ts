@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { internalsOf } from '../../src/engine/internals.ts'
-import { input, limit, type Policy, RateLimited, type Sluice, task } from '../../src/exports/index.ts'
+import { type Duration, input, limit, type Policy, RateLimited, type Sluice, task } from '../../src/exports/index.ts'
 import type { Store } from '../../src/store/contract/store.ts'
 import { everyStore } from '../stores.ts'
 import { createEngineHarness } from './engine-harness.ts'
@@ -25,12 +25,25 @@ async function halt(engine: Sluice, verb: keyof Store, when: 'before' | 'after' 
   }
 }
 
+/** The number of claims from now on. */
+async function countClaims(engine: Sluice): Promise<() => number> {
+  const { store } = await internalsOf(engine).open()
+  const claim = store.claim.bind(store)
+  let claims = 0
+  store.claim = (request) => {
+    claims++
+    return claim(request)
+  }
+  return () => claims
+}
+
 describe.each(await everyStore('held starts while a store call runs'))(
   'held starts while a store call runs, on $name',
   ({ create }) => {
     async function begin(
       work: (key: string) => unknown = () => undefined,
       concurrency = 20,
+      ahead: Duration = '20ms',
     ): Promise<{
       readonly clock: ReturnType<typeof createEngineHarness>['clock']
       readonly engine: Sluice
@@ -50,7 +63,7 @@ describe.each(await everyStore('held starts while a store call runs'))(
       const engine = await start({
         tasks: [keyed],
         store: create(),
-        ahead: '20ms',
+        ahead,
         limits: [limit('other', STRICT)],
         queues: { default: { concurrency } },
       })
@@ -154,15 +167,21 @@ describe.each(await everyStore('held starts while a store call runs'))(
     it('cause no claim when they begin, if there was room for more', async () => {
       const { clock, engine, add, starts } = await begin(() => clock.sleep('1h'))
       await add('a', 3)
-      const { store } = await internalsOf(engine).open()
-      const claim = store.claim.bind(store)
-      let claims = 0
-      store.claim = (request) => {
-        claims++
-        return claim(request)
-      }
+      const claims = await countClaims(engine)
       await clock.advance('30ms')
-      expect([starts.length, claims]).toEqual([3, 0])
+      expect([starts.length, claims()]).toEqual([3, 0])
+    })
+
+    it('of many are followed by others once half of them have begun', async () => {
+      const { clock, engine, add, starts } = await begin(() => clock.sleep('1h'), 100, '1s')
+      await add('a', 90)
+      const claims = await countClaims(engine)
+      await clock.advance('240ms')
+      expect([starts.length, claims()]).toEqual([25, 0])
+      await clock.advance('10ms')
+      expect([starts.length, claims()]).toEqual([26, 1])
+      await clock.advance('500ms')
+      expect(starts).toEqual(Array.from({ length: 76 }, (_, i) => `a ${10 * i}`))
     })
   },
 )

@@ -1,4 +1,4 @@
-// A slot that comes free while a claim runs, which has not asked for it.
+// Slots that come free while a claim runs, which has not asked for them.
 import { expect, test } from 'vitest'
 import { input, task } from '../../src/exports/index.ts'
 import { internalsOf } from '../../src/engine/internals.ts'
@@ -7,7 +7,9 @@ import { createEngineHarness } from './engine-harness.ts'
 
 const postgres = await onPostgres('slots that come free while a claim runs')
 
-test.each([onSqlite, ...(postgres ? [postgres] : [])])(
+const stores = [onSqlite, ...(postgres ? [postgres] : [])]
+
+test.each(stores)(
   'a slot that the end of a run frees, once written, is filled though a claim ran then, on $name',
   async (kind) => {
     const { clock, start } = createEngineHarness()
@@ -50,5 +52,38 @@ test.each([onSqlite, ...(postgres ? [postgres] : [])])(
     answered.resolve()
     await clock.advance('10ms')
     expect(begun.filter((kept) => kept === 'stays')).toHaveLength(2)
+  },
+)
+
+test.each(stores)(
+  'slots that come free while a claim runs make no other one run, if it has slots left, on $name',
+  async (kind) => {
+    const { clock, start } = createEngineHarness()
+    const ends: (() => void)[] = []
+    const work = task('work.item', input<number>(), { run: () => new Promise<void>((end) => ends.push(end)) })
+    const engine = await start({ store: kind.create(), tasks: [work], queues: { default: { concurrency: 4 } } })
+    const { store } = await internalsOf(engine).open()
+    await work.enqueueMany([1, 2])
+    await clock.advance('10ms')
+    expect(ends).toHaveLength(2)
+    const claim = store.claim.bind(store)
+    const answered = Promise.withResolvers<void>()
+    let claims = 0
+    store.claim = async (request) => {
+      claims++
+      const claimed = await claim(request)
+      await answered.promise
+      return claimed
+    }
+    await work.enqueue(3)
+    await clock.advance('10ms')
+    for (const end of ends) end()
+    await clock.advance('10ms')
+    answered.resolve()
+    await clock.advance('10ms')
+    expect([ends.length, claims]).toEqual([3, 1])
+    await work.enqueueMany([4, 5, 6, 7])
+    await clock.advance('10ms')
+    expect(ends).toHaveLength(6)
   },
 )

@@ -23,6 +23,8 @@ export interface DispatcherOptions extends Omit<AttemptContext, 'slots'> {
   readonly queues: readonly ServedQueue[]
 }
 
+/** Held starts that begin while a claim asks for more. */
+const LEFT_AHEAD = 16
 const FIRST_REST_MS = 250
 /** Without a free slot, wakeups are answered together after this time. */
 const FULL_DELAY_MS = 1000
@@ -50,6 +52,10 @@ export class Dispatcher implements Slots {
   #isChecking = false
   /** The start of the running claim, on the steady clock; null: none runs, or it was logged as a long one. */
   #claimingSinceUs: number | null = null
+  /** The free slots that the running claim has asked to fill, by queue. */
+  readonly #asked = new Map<string, number>()
+  /** The queues with slots that came free since. */
+  readonly #freedMeanwhile = new Set<string>()
   /** The request for another claim while one runs. */
   #again: 'fill' | 'due' | null = null
   /** A claim may have taken jobs without an answer to this process. */
@@ -134,18 +140,24 @@ export class Dispatcher implements Slots {
 
   /** Frees the slot of a job that has ended. */
   finished(queue: string, mayStartOthers = true): void {
-    // With a free slot, the last claim found no job for it. One that asks now may not have requested this slot.
-    const isNews = this.#isAsking || this.#slots.free(queue) === 0
+    const free = this.#slots.free(queue)
     this.#slots.ended(queue)
-    if (isNews || (mayStartOthers && !this.#options.store.notifiesOwnWrites)) this.#fill()
+    this.#freed(queue, free)
+    if (mayStartOthers && !this.#options.store.notifiesOwnWrites) this.#fill()
   }
 
   /** The end of a run was written. Its slot may have been taken until now. */
   written(queue: string): void {
     const free = this.#slots.free(queue)
     this.#slots.written(queue)
-    const isNews = this.#isAsking || free === 0
-    if (isNews && this.#slots.free(queue) > free) this.#fill()
+    if (this.#slots.free(queue) > free) this.#freed(queue, free)
+  }
+
+  /** A queue has a free slot more. @param before those that it had: with one, the last claim found no job for it */
+  #freed(queue: string, before: number): void {
+    // The claim under way tells whether it would have filled this slot, too.
+    if (this.#isAsking) this.#freedMeanwhile.add(queue)
+    else if (before === 0) this.#fill()
   }
 
   /** Stops claiming. Gives back, with their units, the jobs of a running claim and those that have not begun. */
@@ -214,8 +226,11 @@ export class Dispatcher implements Slots {
     }
     for (const job of claim.jobs) {
       this.#slots.claimed(job.queue)
+      this.#asked.set(job.queue, (this.#asked.get(job.queue) ?? 0) - 1)
       held.add(job)
     }
+    // A claim that has filled all slots may have left jobs for those that came free meanwhile.
+    for (const queue of this.#freedMeanwhile) if ((this.#asked.get(queue) ?? 0) <= 0) this.#again ??= 'fill'
     loan?.settle(claim)
     if (this.#stopped) return this.#giveBack(claim.jobs)
     reporter.claimed(claim)
@@ -230,7 +245,7 @@ export class Dispatcher implements Slots {
   #start(job: GrantedJob, ahead: boolean): void {
     void attempt(this.#attempts, job)
     // The last claim may have left starts for want of room ahead.
-    if (ahead && this.#aheadOf(job.queue) === 1) this.#fill()
+    if (ahead && this.#aheadOf(job.queue) === refillAt(this.#mostAhead(job.queue))) this.#fill()
   }
 
   /** Runs a change of limits, before which the held starts that use them go back. */
@@ -306,7 +321,9 @@ export class Dispatcher implements Slots {
   /** Read when the claim's transaction runs, so it covers the slots and wakeups until then. */
   #request(loan: Loan | undefined): ClaimRequest {
     this.#again = null
+    this.#freedMeanwhile.clear()
     const { worker, leaseUs, eventWindowUs, queues } = this.#options
+    for (const { queue } of queues) this.#asked.set(queue, this.#stopped ? 0 : this.#slots.free(queue))
     return {
       worker,
       leaseUs,
@@ -317,7 +334,7 @@ export class Dispatcher implements Slots {
       tasks: this.#tasks,
       queues: queues.map(({ queue }) => ({
         queue,
-        slots: this.#stopped ? 0 : this.#slots.free(queue),
+        slots: this.#asked.get(queue) ?? 0,
         ahead: this.#aheadOf(queue),
       })),
     }
@@ -325,8 +342,12 @@ export class Dispatcher implements Slots {
 
   /** How many more starts of a queue may be held: at most half of its slots, so that other work finds some. */
   #aheadOf(queue: string): number {
+    return Math.max(0, this.#mostAhead(queue) - this.#hold.count(queue))
+  }
+
+  #mostAhead(queue: string): number {
     const concurrency = this.#options.queues.find((each) => each.queue === queue)?.concurrency ?? 0
-    return Math.max(0, Math.floor(concurrency / 2) - this.#hold.count(queue))
+    return Math.floor(concurrency / 2)
   }
 
   #restAWhile(): void {
@@ -355,4 +376,12 @@ export class Dispatcher implements Slots {
     this.#claimingSinceUs = null
     logger.warn({ ms }, `a claim takes ${Math.round(ms)} ms: the store is slow, or does not answer`)
   }
+}
+
+/**
+ * The room for held starts at which a claim asks for more: half of it, so that one claim answers for many starts, but
+ * never so much that fewer than `LEFT_AHEAD` are left to begin until it answers.
+ */
+function refillAt(most: number): number {
+  return Math.max(1, Math.min(Math.ceil(most / 2), most - LEFT_AHEAD))
 }
