@@ -16,12 +16,12 @@ export function candidateOf(lane: Lane, waitList: WaitList | null): Candidate {
 
 /**
  * The lanes of one wait list that share a queue and the other buckets that `isGroupedBy` names, in turn order. They are
- * read as needed.
+ * read as needed. A store may read all lanes of a queue in a short list as one group.
  */
 export interface WaitListGroup {
   readonly queue: number
-  /** Other buckets that all of the group need. */
-  readonly over: readonly number[]
+  /** Other buckets that all of the group need; null: they are all lanes of the queue, whatever they need. */
+  readonly over: readonly number[] | null
   /** The stored place of the first lane not yet passed, which is not read for it, or an earlier one; null at the end. */
   front(): TurnRank | null
   /** The first lane not yet passed; null at the end. */
@@ -163,7 +163,7 @@ export class WaitList {
 
   /** Whether a deputy shadows all of a group. Lanes with a guarantee in the deputy's bucket are looked at one by one. */
   #isShadowed({ over }: WaitListGroup, front: TurnRank, holds: (deputy: Lane) => boolean): boolean {
-    if (over.length === 0) return false
+    if (!over || over.length === 0) return false
     for (const deputy of this.#deputies) {
       const { on } = deputy
       if (!on || on === this.bucket || !over.includes(on.id) || on.policy?.reserve !== undefined) continue
@@ -178,8 +178,8 @@ export class WaitList {
       if (!lane) return null
       const holder = this.holder(lane, holds)
       if (!holder && lane !== except) return lane
-      if (holder?.on && group.over.includes(holder.on.id)) return null
-      if (holder?.on) this.#regroup(lane, holder.on)
+      if (holder?.on && group.over?.includes(holder.on.id)) return null
+      if (holder?.on && group.over) this.#regroup(lane, holder.on)
       this.#joined.add(lane)
       group.advance()
     }

@@ -49,6 +49,10 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #behind: ReadonlyMap<number, HeadRow<number>[]>
   readonly #line: ReadonlyMap<string, HeadRow<string>[]>
   readonly #lined: ReadonlySet<number>
+  readonly #inOrder: ReadonlySet<number>
+  /** The rows of each wait list, and of its deputies, by bucket. */
+  readonly #lists = new Map<number, LaneRow[]>()
+  readonly #deputies = new Map<number, LaneRow[]>()
   readonly #deep: ReadonlySet<number>
   readonly #live: ReadonlySet<string>
   readonly #apart: ReadonlySet<string>
@@ -87,6 +91,9 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#behind = grouped(read.behind)
     this.#line = grouped(read.line)
     this.#lined = new Set(read.lined)
+    this.#inOrder = new Set(read.inOrder)
+    for (const row of read.lanes ?? []) if (row[5] !== null) addTo(this.#deputies, row[5], row)
+    for (const [i, on] of read.lineBuckets.entries()) addTo(this.#lists, on, this.#row(read.lineLanes[i] as number))
     this.#deep = new Set(plan.lanes)
     this.#live = new Set(read.live)
     this.#apart = new Set(read.apart)
@@ -215,20 +222,14 @@ export class Decision extends LanesRead implements AdmissionSource {
   groups(bucket: Bucket): WaitListGroup[] {
     if (!this.#lined.has(bucket.id)) throw needBucket(bucket.id)
     const groups = new Map<string, LaneRow[]>()
-    for (const [i, on] of this.#read.lineBuckets.entries()) {
-      if (on !== bucket.id) continue
-      const row = this.#row(this.#read.lineLanes[i] as number)
-      const name = JSON.stringify([row[1], row[9]])
-      const rows = groups.get(name)
-      if (rows) rows.push(row)
-      else groups.set(name, [row])
-    }
-    return [...groups.values()].map((rows) => this.#group(rows))
+    const inOrder = this.#inOrder.has(bucket.id)
+    for (const row of this.#lists.get(bucket.id) ?? []) addTo(groups, inOrder ? row[1] : `${row[9]} ${row[1]}`, row)
+    return [...groups.values()].map((rows) => this.#group(rows, inOrder))
   }
 
   deputies(bucket: Bucket): Lane[] {
     if (!this.#lined.has(bucket.id)) throw needBucket(bucket.id)
-    return [...this.#rows.values()].filter((row) => row[5] === bucket.id).map((row) => this.#lane(row[0]))
+    return (this.#deputies.get(bucket.id) ?? []).map(([id]) => this.#lane(id))
   }
 
   served(queue: number): QueueService {
@@ -328,7 +329,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     return this.#queues.of(isLocked ? unstriped(stored) : stored)
   }
 
-  #group(rows: readonly LaneRow[]): WaitListGroup {
+  #group(rows: readonly LaneRow[], inOrder: boolean): WaitListGroup {
     const [first] = rows
     let at = 0
     return {
@@ -338,7 +339,7 @@ export class Decision extends LanesRead implements AdmissionSource {
         return row ? { id: row[0], priority: row[6], turn: row[7], head: row[8] } : null
       },
       queue: this.#queueOf(first?.[1] ?? ''),
-      over: bucketsOver(first?.[9] ?? ''),
+      over: inOrder ? null : bucketsOver(first?.[9] ?? ''),
       peek: () => {
         const row = rows[at]
         this.#deepest = Math.max(this.#deepest, at + 1)
@@ -377,4 +378,10 @@ function needBucket(id: number): ReadMiss {
     depth: plan.depth + 1,
     buckets: [...plan.buckets, id],
   }))
+}
+
+function addTo<Key, T>(lists: Map<Key, T[]>, key: Key, value: T): void {
+  const list = lists.get(key)
+  if (list) list.push(value)
+  else lists.set(key, [value])
 }

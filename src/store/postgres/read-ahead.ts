@@ -7,6 +7,8 @@ const STRANGE_LANES = 256
 const EXTRA_AT_MOST = 256
 /** The most lanes of a wait list that one deep claim makes the next ones read. */
 const LINE_REMEMBERED = 64
+/** The lanes of a wait list that is read whole, if they are of many groups. */
+const SHORT = 1000
 /** A claim that parks more lanes expects many more of them. */
 export const FEW_PARKED = 8
 
@@ -25,6 +27,7 @@ export function planFor(room: number, { readAhead, expectsUnlisted, parked }: Re
     open: parked > FEW_PARKED ? STRANGE_LANES + room : extra > AT_LEAST.extra ? extra + room : usual,
     due: room === 0 ? 0 : 16 + 2 * room,
     line,
+    short: SHORT,
     heads,
     openHeads,
     slots: room,

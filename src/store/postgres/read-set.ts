@@ -54,6 +54,8 @@ export interface ReadSet {
   readonly open: readonly number[]
   /** Buckets whose wait lists were read. */
   readonly lined: readonly number[]
+  /** Those of them whose lanes were read in one order for each queue, whatever their groups. */
+  readonly inOrder: readonly number[]
   readonly lineBuckets: readonly number[]
   readonly lineLanes: readonly number[]
   /** The queues' own buckets, in the order of the request. */
@@ -149,7 +151,10 @@ export function toHead([, seq, priority, weights, attempt, sinceUs, given, , lat
 export interface ReadPlan {
   readonly open: number
   readonly due: number
+  /** Lanes of each group of a wait list, or of each queue of one that is read in one order. */
   readonly line: number
+  /** A wait list of many groups with at most so many lanes is read in one order. */
+  readonly short: number
   /** The fewest waiting jobs of each lane; of an open lane, at least those of its turns in this claim. */
   readonly heads: number
   /** The fewest waiting jobs of each open lane. */

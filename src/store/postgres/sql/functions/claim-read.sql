@@ -5,39 +5,64 @@
 -- read under locks are current. Open lanes and due buckets are found once. No other process changes
 -- an open lane without the queue's lock. The next wakeup covers rows that become due meanwhile.
 
--- The first lanes of each group of a bucket's wait list, and the list's deputies. One index probe
--- finds each group.
+-- The first lanes of each group of a bucket's wait list. One index probe finds each group. A list
+-- of many groups that has at most p_short lanes is read whole, and gives the first lanes of each
+-- queue in their order.
 CREATE OR REPLACE FUNCTION sluice.line_first(
-  p_bucket bigint, p_count int
-) RETURNS TABLE (r_queue text, r_over text, r_id bigint) LANGUAGE plpgsql STABLE AS $f$
-DECLARE v_queue text; v_over text;
+  p_bucket bigint, p_count int, p_short int, OUT r_ids bigint[], OUT r_in_order boolean
+) LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_queue text; v_over text; v_groups int := 0;
 BEGIN
+  r_ids := '{}';
+  r_in_order := false;
   SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l
   WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
   ORDER BY l.queue, l.over LIMIT 1;
   WHILE FOUND LOOP
-    RETURN QUERY
-    SELECT l.queue, l.over, l.id FROM sluice.lanes l
-    WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} AND l.queue = v_queue
-      AND l.over = v_over
-      ORDER BY l.priority DESC, l.turn, l.head LIMIT p_count;
+    v_groups := v_groups + 1;
+    IF v_groups = 9 THEN
+      r_in_order := p_short > 0 AND (
+        SELECT 1 FROM sluice.lanes l
+        WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} OFFSET p_short LIMIT 1
+      ) IS NULL;
+      EXIT WHEN r_in_order;
+    END IF;
+    r_ids := r_ids || ARRAY(
+      SELECT l.id FROM sluice.lanes l
+      WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} AND l.queue = v_queue
+        AND l.over = v_over
+        ORDER BY l.priority DESC, l.turn, l.head LIMIT p_count
+    );
     SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l
     WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
       AND (l.queue, l.over) > (v_queue, v_over)
     ORDER BY l.queue, l.over LIMIT 1;
   END LOOP;
+  IF r_in_order THEN
+    r_ids := ARRAY(
+      SELECT g.id
+      FROM (
+        SELECT l.id, row_number() OVER (
+          PARTITION BY l.queue ORDER BY l.priority DESC, l.turn, l.head, l.id
+        ) AS place
+        FROM sluice.lanes l WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
+      ) g
+      WHERE g.place <= p_count ORDER BY g.place
+    );
+  END IF;
 END $f$;
 
 -- The rows that a decision may need: open lanes, due buckets, the wait lists of their buckets, the
 -- buckets of those lists' lanes, and so on p_depth times. Known open lanes are not searched again.
 CREATE OR REPLACE FUNCTION sluice.claim_reach(
   p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[],
-  p_open int, p_line int, p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
-  OUT buckets bigint[], OUT lined bigint[], OUT line_buckets bigint[], OUT line_lanes bigint[]
+  p_open int, p_line int, p_short int, p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
+  OUT buckets bigint[], OUT lined bigint[], OUT in_order bigint[], OUT line_buckets bigint[],
+  OUT line_lanes bigint[]
 ) LANGUAGE plpgsql {{by_order}} AS $f$
 DECLARE
   fresh_lanes bigint[]; fresh bigint[]; with_line bigint[]; depth int := 0; at_buckets bigint[];
-  at_lanes bigint[];
+  at_lanes bigint[]; at_once bigint[];
 BEGIN
   open_lanes := coalesce(p_known, ARRAY(SELECT l.id FROM unnest(p_queues) q, LATERAL (
     SELECT o.id, o.priority, o.turn, o.head FROM sluice.lanes o
@@ -48,19 +73,21 @@ BEGIN
   );
   buckets := '{}';
   lined := '{}';
+  in_order := '{}';
   line_buckets := '{}';
   line_lanes := '{}';
   fresh_lanes := lanes;
   fresh := p_due || p_buckets;
   LOOP
+    -- By hash: a comparison with each id of a list takes time by the square of their number.
     fresh := ARRAY(
-      SELECT DISTINCT b
-      FROM (
-        SELECT unnest(fresh) AS b
+      (
+        SELECT unnest(fresh)
         UNION ALL
         SELECT unnest(l.buckets) FROM sluice.lanes l WHERE l.id = ANY (fresh_lanes)
-      ) s
-      WHERE b <> ALL (buckets)
+      )
+      EXCEPT
+      SELECT unnest(buckets)
     );
     EXIT WHEN cardinality(fresh) = 0;
     buckets := buckets || fresh;
@@ -71,14 +98,22 @@ BEGIN
       SELECT b.id FROM sluice.buckets b WHERE b.id = ANY (fresh) AND b.wake_at + 0 IS NOT NULL
     );
     lined := lined || fresh;
-    SELECT coalesce(array_agg(b), '{}'), coalesce(array_agg(f.r_id), '{}') INTO at_buckets, at_lanes
-    FROM unnest(with_line) b, sluice.line_first(b, p_line) f;
+    SELECT coalesce(array_agg(b), '{}'), coalesce(array_agg(id), '{}'),
+      coalesce(array_agg(DISTINCT b) FILTER (WHERE f.r_in_order), '{}')
+    INTO at_buckets, at_lanes, at_once
+    FROM unnest(with_line) b, sluice.line_first(b, p_line, p_short) f, unnest(f.r_ids) id;
+    in_order := in_order || at_once;
     line_buckets := line_buckets || at_buckets;
     line_lanes := line_lanes || at_lanes;
-    fresh_lanes := ARRAY(SELECT DISTINCT i FROM (
-      SELECT unnest(at_lanes) AS i
-      UNION ALL
-      SELECT l.id FROM sluice.lanes l WHERE l.deputy_of = ANY (fresh)) s WHERE i <> ALL (lanes));
+    fresh_lanes := ARRAY(
+      (
+        SELECT unnest(at_lanes)
+        UNION ALL
+        SELECT l.id FROM sluice.lanes l WHERE l.deputy_of = ANY (fresh)
+      )
+      EXCEPT
+      SELECT unnest(lanes)
+    );
     lanes := lanes || fresh_lanes;
     EXIT WHEN cardinality(fresh_lanes) = 0;
     fresh := '{}';
@@ -194,6 +229,8 @@ DECLARE
   v_deep bigint[] := v_seed_lanes;
   v_skip bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'skip')::bigint);
   v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int;
+  -- A process of an earlier version sends none: it knows groups alone.
+  v_short int := coalesce((p ->> 'short')::int, 0);
   v_depth int := (p ->> 'depth')::int;
   v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int;
   v_deep_heads int := (p ->> 'deepHeads')::int; found record;
@@ -261,7 +298,7 @@ BEGIN
     v_due := v_due || sluice.due_lists(v_worker, v_due_at, v_ready, v_due_at_most, v_unserved);
   END IF;
   reach := sluice.claim_reach(
-    v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth
+    v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_short, v_depth
   );
   locked := reach.buckets;
   IF cardinality(locked) > 0 THEN
@@ -275,7 +312,7 @@ BEGIN
       OR EXISTS (SELECT 1 FROM sluice.lanes WHERE deputy_of IS NOT NULL)
     THEN
       reach := sluice.claim_reach(
-        v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth
+        v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_short, v_depth
       );
       more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
       IF cardinality(more) > 0 THEN
@@ -299,9 +336,9 @@ BEGIN
   SELECT json_build_object(
     'now', v_now, 'wall', sluice.wall_us(), 'dueUntil', v_due_at,
     'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
-    'due', v_due, 'open', v_parked, 'lined', reach.lined, 'lineBuckets', reach.line_buckets,
-    'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'), 'held', v_held,
-    'lanes', found.r_rows, 'depths', found.r_depths,
+    'due', v_due, 'open', v_parked, 'lined', reach.lined, 'inOrder', reach.in_order,
+    'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes,
+    'own', coalesce(v_own, '{}'), 'held', v_held, 'lanes', found.r_rows, 'depths', found.r_depths,
     'buckets',
     (
       SELECT json_agg(

@@ -87,6 +87,21 @@ BEGIN
   RETURN ARRAY(SELECT q FROM unnest(v_found) q UNION SELECT q.name FROM sluice.queues q);
 END $f$;
 
+-- The queues with lanes in a bucket's wait list. One index probe finds each.
+CREATE OR REPLACE FUNCTION sluice.queues_in_line(
+  p_bucket bigint
+) RETURNS SETOF text LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_queue text := '';
+BEGIN
+  LOOP
+    SELECT l.queue INTO v_queue FROM sluice.lanes l
+    WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} AND l.queue > v_queue
+    ORDER BY l.queue LIMIT 1;
+    EXIT WHEN NOT FOUND;
+    RETURN NEXT v_queue;
+  END LOOP;
+END $f$;
+
 -- Spreads the lanes of a queue over so many stripes. Running claims of the queue end first. A claim
 -- that waits for a lock of a former stripe finds that out, and starts again.
 CREATE OR REPLACE FUNCTION sluice.set_stripes(
@@ -167,7 +182,7 @@ BEGIN
   v_names := sluice.stripes(sluice.queues_with_room(p));
   v_names := v_names || ARRAY(SELECT sluice.own_queue(q, v_worker) FROM unnest(v_names) q);
   v_due := ARRAY(
-    SELECT DISTINCT f.r_queue
+    SELECT DISTINCT f.queue
     FROM unnest(ARRAY[0, v_worker]) o(worker),
       unnest(
         sluice.due_lists(
@@ -175,7 +190,7 @@ BEGIN
           ARRAY(SELECT json_array_elements_text(p -> 'unserved'))
         )
       ) b,
-      sluice.line_first(b, 1) f
+      sluice.queues_in_line(b) f(queue)
   );
   FOR v_queue IN
     SELECT r.name, r.stripes, u.value ->> {{unlimited.lane}} AS lane,
