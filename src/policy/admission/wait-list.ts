@@ -20,7 +20,7 @@ export function candidateOf(lane: Lane, waitList: WaitList | null): Candidate {
  */
 export interface WaitListGroup {
   readonly queue: number
-  /** Other buckets that all of the group need; null: they are all lanes of the queue, whatever they need. */
+  /** Other buckets that all of the group need; null: they are all lanes of the queue in this list. */
   readonly over: readonly number[] | null
   /** The stored place of the first lane not yet passed, which is not read for it, or an earlier one; null at the end. */
   front(): TurnRank | null

@@ -54,7 +54,7 @@ export interface ReadSet {
   readonly open: readonly number[]
   /** Buckets whose wait lists were read. */
   readonly lined: readonly number[]
-  /** Those of them whose lanes were read in one order for each queue, whatever their groups. */
+  /** Those of them whose lanes were read in one order for each queue, and not by groups. */
   readonly inOrder: readonly number[]
   readonly lineBuckets: readonly number[]
   readonly lineLanes: readonly number[]
