@@ -4,7 +4,7 @@ import { invalid, Refusal } from './refusal.ts'
 
 const DEEPEST = 100
 const JSON_TYPES = /^application\/(openjobspec\+json|json)\s*(;|$)/i
-const OTHER_CHARSETS = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(;|$))/i
+const OTHER_CHARSETS = /;\s*charset\s*=(?!\s*"?(utf-?8|us-ascii)"?\s*(;|$))/i
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
 /** The rules for reading a body. */

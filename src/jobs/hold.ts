@@ -12,8 +12,8 @@ export type Changing = <T>(uses: (use: BucketName) => boolean, change: () => Pro
 
 /** Who begins the starts that were held. */
 export interface Starter {
-  /** Begins a run. `ahead`: it was granted ahead. */
-  begin(job: GrantedJob, ahead: boolean): void
+  /** Begins a run. */
+  begin(job: GrantedJob): void
   /** Gives back starts, in one call the last first. */
   giveBack(jobs: readonly GrantedJob[]): Promise<void>
   /** The claim on its way; null: there is none. */
@@ -241,7 +241,7 @@ export class Hold {
       this.#count(job, -1)
       if (isLate) late.push(job)
       else {
-        starter.begin(job, ahead)
+        starter.begin(job)
         // After its handler began: before, this process may have lost the processor for a while.
         this.#note(job, clock.monotonicUs())
       }

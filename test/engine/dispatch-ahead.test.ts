@@ -172,6 +172,21 @@ describe.each(await everyStore('held starts while a store call runs'))(
       expect([starts.length, claims()]).toEqual([3, 0])
     })
 
+    it('are followed by others in time, though more of them begin while a claim is away', async () => {
+      const { clock, engine, add, starts } = await begin(undefined, 20, '500ms')
+      const { store } = await internalsOf(engine).open()
+      const claim = store.claim.bind(store)
+      store.claim = async (request) => {
+        const claimed = await claim(request)
+        await clock.sleep('35ms')
+        return claimed
+      }
+      await add('a', 120)
+      await clock.advance('1100ms')
+      // The first answer was late, and each start makes up for a tenth of its distance.
+      expect(starts.slice(45, 110)).toEqual(Array.from({ length: 65 }, (_, i) => `a ${10 * (i + 45)}`))
+    })
+
     it('of many are followed by others once half of them have begun', async () => {
       const { clock, engine, add, starts } = await begin(() => clock.sleep('1h'), 100, '1s')
       await add('a', 90)

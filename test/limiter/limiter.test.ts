@@ -625,14 +625,23 @@ describe('a wrong argument', () => {
   })
 
   it('a permit of other limits or keys starts no run, and can still be used for its own', async () => {
-    const { limiter } = harness()
+    const { clock, limiter } = harness()
     const permit = await limiter.acquire([outbound, crm.key('acme')])
-    for (const uses of [[crm.key('birch')], [outbound, crm.key('acme'), slots]]) {
+    for (const uses of [[crm.key('birch')], [outbound, crm.key('acme'), slots], [outbound.weight(2)]]) {
       const run = limiter.run(uses, () => 'ran', { permit })
       await expect(run).rejects.toThrow(expect.objectContaining({ code: 'option.invalid' }))
       await expect(run).rejects.toThrow(/it is of crm acme, outbound/)
     }
     expect(await limiter.run([crm.key('acme'), outbound], () => 'ran', { permit })).toBe('ran')
+    await limiter.reserve([crm.key('acme')], { atMost: '1h', id: 'named' })
+    await clock.advance('1h')
+    const confirmed = await limiter.confirm('named')
+    expect(confirmed.kind).toBe('go')
+    // Only the backend knows its units.
+    if (confirmed.kind === 'go')
+      expect(await limiter.run([crm.key('acme')], () => 'ran', { permit: confirmed.permit })).toBe('ran')
+    const named = await limiter.acquire([outbound])
+    expect(await limiter.run([], () => 'ran', { permit: named })).toBe('ran')
   })
 
   it('a permit starts one run: released or used, it is refused', async () => {

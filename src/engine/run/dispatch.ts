@@ -11,7 +11,7 @@ import type { WakeupReason } from '../events/wakeup.ts'
 import { attempt, type AttemptContext } from './attempt.ts'
 import type { Loan } from './loan.ts'
 import type { Slots } from './settle.ts'
-import { type ServedQueue, SlotCounts } from './slots.ts'
+import { AskedRoom, type ServedQueue, SlotCounts } from './slots.ts'
 
 /** The options of a dispatcher, and the parts that its attempts share. */
 export interface DispatcherOptions extends Omit<AttemptContext, 'slots'> {
@@ -52,10 +52,7 @@ export class Dispatcher implements Slots {
   #isChecking = false
   /** The start of the running claim, on the steady clock; null: none runs, or it was logged as a long one. */
   #claimingSinceUs: number | null = null
-  /** The free slots that the running claim has asked to fill, by queue. */
-  readonly #asked = new Map<string, number>()
-  /** The queues with slots that came free since. */
-  readonly #freedMeanwhile = new Set<string>()
+  readonly #asked = new AskedRoom()
   /** The request for another claim while one runs. */
   #again: 'fill' | 'due' | null = null
   /** A claim may have taken jobs without an answer to this process. */
@@ -74,7 +71,7 @@ export class Dispatcher implements Slots {
     this.#options = options
     this.#attempts = { ...options, slots: this }
     const starter: Starter = {
-      begin: (job, ahead) => this.#start(job, ahead),
+      begin: (job) => this.#start(job),
       giveBack: (jobs) => this.#giveBack(jobs),
       claiming: () => this.#claiming,
     }
@@ -142,7 +139,7 @@ export class Dispatcher implements Slots {
   finished(queue: string, mayStartOthers = true): void {
     const free = this.#slots.free(queue)
     this.#slots.ended(queue)
-    this.#freed(queue, free)
+    this.#roomAgain(queue, free)
     if (mayStartOthers && !this.#options.store.notifiesOwnWrites) this.#fill()
   }
 
@@ -150,13 +147,13 @@ export class Dispatcher implements Slots {
   written(queue: string): void {
     const free = this.#slots.free(queue)
     this.#slots.written(queue)
-    if (this.#slots.free(queue) > free) this.#freed(queue, free)
+    if (this.#slots.free(queue) > free) this.#roomAgain(queue, free)
   }
 
   /** A queue has a free slot more. @param before those that it had: with one, the last claim found no job for it */
-  #freed(queue: string, before: number): void {
+  #roomAgain(queue: string, before: number): void {
     // The claim under way tells whether it would have filled this slot, too.
-    if (this.#isAsking) this.#freedMeanwhile.add(queue)
+    if (this.#isAsking) this.#asked.roomier(queue)
     else if (before === 0) this.#fill()
   }
 
@@ -226,26 +223,32 @@ export class Dispatcher implements Slots {
     }
     for (const job of claim.jobs) {
       this.#slots.claimed(job.queue)
-      this.#asked.set(job.queue, (this.#asked.get(job.queue) ?? 0) - 1)
+      this.#asked.took(job.queue, job.startedUs > claim.nowUs)
       held.add(job)
     }
-    // A claim that has filled all slots may have left jobs for those that came free meanwhile.
-    for (const queue of this.#freedMeanwhile) if ((this.#asked.get(queue) ?? 0) <= 0) this.#again ??= 'fill'
+    if (this.#asked.leftJobs) this.#again ??= 'fill'
     loan?.settle(claim)
     if (this.#stopped) return this.#giveBack(claim.jobs)
     reporter.claimed(claim)
     if (claim.wakesOthers) wakeup.notify('others')
     void this.#giveBack(this.#hold.recall(claim))
     for (const job of this.#hold.add(claim.jobs, claim.nowUs)) void attempt(this.#attempts, job)
+    for (const { queue } of this.#options.queues) this.#refill(queue)
     const wakeUs = this.#slots.hasRoom ? claim.nextWakeUs : claim.nextFireUs
     if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
     else this.#wake?.cancel()
   }
 
-  #start(job: GrantedJob, ahead: boolean): void {
+  #start(job: GrantedJob): void {
     void attempt(this.#attempts, job)
-    // The last claim may have left starts for want of room ahead.
-    if (ahead && this.#aheadOf(job.queue) === refillAt(this.#mostAhead(job.queue))) this.#fill()
+    this.#refill(job.queue)
+  }
+
+  /** Claims if the last claim may have left starts of a queue for want of room ahead, and there is enough of it now. */
+  #refill(queue: string): void {
+    if (!this.#asked.leftStarts(queue) || this.#aheadOf(queue) < refillAt(this.#mostAhead(queue))) return
+    this.#asked.follow(queue)
+    this.#fill()
   }
 
   /** Runs a change of limits, before which the held starts that use them go back. */
@@ -321,9 +324,8 @@ export class Dispatcher implements Slots {
   /** Read when the claim's transaction runs, so it covers the slots and wakeups until then. */
   #request(loan: Loan | undefined): ClaimRequest {
     this.#again = null
-    this.#freedMeanwhile.clear()
+    this.#asked.begin()
     const { worker, leaseUs, eventWindowUs, queues } = this.#options
-    for (const { queue } of queues) this.#asked.set(queue, this.#stopped ? 0 : this.#slots.free(queue))
     return {
       worker,
       leaseUs,
@@ -332,11 +334,9 @@ export class Dispatcher implements Slots {
       // A claim that can start nothing must not borrow paid starts: a remote worker may wait for them.
       ...(loan && queues.length > 0 && this.#slots.hasRoom && { elsewhere: loan.terms() }),
       tasks: this.#tasks,
-      queues: queues.map(({ queue }) => ({
-        queue,
-        slots: this.#asked.get(queue) ?? 0,
-        ahead: this.#aheadOf(queue),
-      })),
+      queues: queues.map(({ queue }) =>
+        this.#asked.ask(queue, this.#stopped ? 0 : this.#slots.free(queue), this.#aheadOf(queue)),
+      ),
     }
   }
 

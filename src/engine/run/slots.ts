@@ -71,3 +71,53 @@ export class SlotCounts {
     runs.held += held
   }
 }
+
+/** The room that the last claim was asked to fill, by queue, and what it has left of it. */
+export class AskedRoom {
+  readonly #slots = new Map<string, number>()
+  readonly #ahead = new Map<string, number>()
+  /** The queues with slots that came free since it was asked. */
+  readonly #roomier = new Set<string>()
+
+  /** A new claim is being asked. */
+  begin(): void {
+    this.#roomier.clear()
+  }
+
+  /** The claim is asked to fill these slots, so many of them with starts to hold. */
+  ask(queue: string, slots: number, ahead: number): { readonly queue: string; slots: number; ahead: number } {
+    this.#slots.set(queue, slots)
+    this.#ahead.set(queue, ahead)
+    return { queue, slots, ahead }
+  }
+
+  /** The claim has brought a start. */
+  took(queue: string, isAhead: boolean): void {
+    countDown(this.#slots, queue)
+    if (isAhead) countDown(this.#ahead, queue)
+  }
+
+  /** A slot came free for which the claim under way was not asked. */
+  roomier(queue: string): void {
+    this.#roomier.add(queue)
+  }
+
+  /** Whether the claim has filled all slots of a queue that has more now: it may have left jobs for these. */
+  get leftJobs(): boolean {
+    return [...this.#roomier].some((queue) => (this.#slots.get(queue) ?? 0) <= 0)
+  }
+
+  /** Whether the claim may have left starts of a queue for want of room ahead. */
+  leftStarts(queue: string): boolean {
+    return (this.#ahead.get(queue) ?? 1) <= 0
+  }
+
+  /** Another claim is on its way to those starts. */
+  follow(queue: string): void {
+    this.#ahead.delete(queue)
+  }
+}
+
+function countDown(counts: Map<string, number>, queue: string): void {
+  counts.set(queue, (counts.get(queue) ?? 0) - 1)
+}

@@ -83,7 +83,7 @@ export class Access {
     if (this.isDown && this.#options.clock.monotonicUs() < this.#probeUs) {
       // Callers without I/O of their own would keep the process from all else.
       await new Promise<void>((resolve) => setImmediate(resolve))
-      return this.#unreached(requests)
+      if (this.isDown) return this.#unreached(requests)
     }
     let instead: readonly UnitAnswer[] = []
     let tries = 0

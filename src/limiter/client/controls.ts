@@ -102,6 +102,6 @@ export function notUnused(permit: unknown): SluiceError {
   if (permit instanceof GrantedStart)
     found = permit.isUsed
       ? 'it was released, or another run has used it. Expected one start for each run.'
-      : `it is of ${permit.uses.map(({ limit, key }) => (key === '' ? limit : `${limit} ${key}`)).join(', ')}. Expected one that took from each limit and key of the run.`
+      : `it is of ${permit.uses.map(({ limit, key }) => `${limit} ${key}`.trim()).join(', ')}. Expected all units of the run.`
   return new SluiceError('option.invalid', `permit of limiter.run is invalid: ${found}`)
 }

@@ -149,7 +149,8 @@ export class Limiter {
     if (typeof work !== 'function')
       throw new SluiceError('option.invalid', `The work of limiter.run is invalid: ${show(work)}. Expected a function.`)
     const { permit, signal } = options
-    const given = permit === undefined ? null : unusedOf(permit, this.#limits.resolve(uses, 'limiter.run'))
+    const given =
+      permit === undefined ? null : unusedOf(permit, uses[0] ? this.#limits.resolve(uses, 'limiter.run') : [])
     if (permit !== undefined && !given) throw (await import('./controls.ts')).notUnused(permit)
     const start = given ?? (await this.#acquire(uses, options))
     start.use()

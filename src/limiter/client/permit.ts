@@ -61,13 +61,17 @@ export class GrantedStart implements Permit {
     return this.#isUsed
   }
 
+  /** The units that it took from a bucket. */
+  unitsOf({ limit, key }: BucketName): number {
+    return this.uses.find((use) => use.limit === limit && use.key === key)?.weight ?? 0
+  }
+
   /**
    * The units of a correction that count: all corrections together give back no more than the start took. Those given
    * back are noted now, those taken once they were charged.
    */
   corrected(bucket: BucketName, units: number): number {
-    const { weight = 0 } = this.uses.find(({ limit, key }) => limit === bucket.limit && key === bucket.key) ?? {}
-    const counted = Math.max(units, -(weight + (this.#corrected?.get(idOf(bucket)) ?? 0)))
+    const counted = Math.max(units, -(this.unitsOf(bucket) + (this.#corrected?.get(idOf(bucket)) ?? 0)))
     if (counted < 0) this.noted(bucket, counted)
     return counted
   }
@@ -102,9 +106,11 @@ function lost(): SluiceError {
   )
 }
 
-/** The start that a permit stands for; null: it is none, one that was used, or one without a bucket of the run. */
-export function unusedOf(permit: unknown, buckets: readonly BucketName[]): GrantedStart | null {
+/**
+ * The start that a permit stands for; null: it is none, one that was used, or one that took less than these buckets. A
+ * reservation that was confirmed by its id alone does not tell what it took.
+ */
+export function unusedOf(permit: unknown, buckets: readonly BucketUse[]): GrantedStart | null {
   if (!(permit instanceof GrantedStart) || permit.isUsed) return null
-  const has = ({ limit, key }: BucketName): boolean => permit.uses.some((use) => use.limit === limit && use.key === key)
-  return buckets.every(has) ? permit : null
+  return permit.uses[0] && buckets.some((bucket) => permit.unitsOf(bucket) < bucket.weight) ? null : permit
 }

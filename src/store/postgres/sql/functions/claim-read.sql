@@ -98,10 +98,11 @@ BEGIN
       SELECT b.id FROM sluice.buckets b WHERE b.id = ANY (fresh) AND b.wake_at + 0 IS NOT NULL
     );
     lined := lined || fresh;
-    SELECT coalesce(array_agg(b), '{}'), coalesce(array_agg(id), '{}'),
-      coalesce(array_agg(DISTINCT b) FILTER (WHERE f.r_in_order), '{}')
+    SELECT coalesce(array_agg(b), '{}'), coalesce(array_agg(i.id), '{}'),
+      coalesce(array_agg(b) FILTER (WHERE f.r_in_order AND i.n = 1), '{}')
     INTO at_buckets, at_lanes, at_once
-    FROM unnest(with_line) b, sluice.line_first(b, p_line, p_short) f, unnest(f.r_ids) id;
+    FROM unnest(with_line) b, sluice.line_first(b, p_line, p_short) f,
+      unnest(f.r_ids) WITH ORDINALITY i(id, n);
     in_order := in_order || at_once;
     line_buckets := line_buckets || at_buckets;
     line_lanes := line_lanes || at_lanes;
