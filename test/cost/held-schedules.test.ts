@@ -3,9 +3,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { RETENTION } from '../conformance/store/backend.ts'
 import { StoreHarness } from '../conformance/store/store-harness.ts'
+import { sqliteAt } from '../store/sqlite-backend.ts'
 import { eachLog } from './statement-log.ts'
 
 const HELD = 30
@@ -15,14 +14,7 @@ test('a firing asks once for all schedules that missed occurrences hold, not for
   const folder = mkdtempSync(join(tmpdir(), 'sluice-held-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const path = join(folder, 'jobs.db')
-  const harness = await StoreHarness.open({
-    name: path,
-    open: async (clock) => {
-      const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
-      await store.open()
-      return store
-    },
-  })
+  const harness = await StoreHarness.open(sqliteAt(path))
   const job = { task: 'tick', queue: 'p', priority: 0, input: 'null', uses: [], maxAttempts: 1, extra: null }
   const rest = { immediately: false, untilMs: null, maxRuns: null, overlap: 'skip', onMissed: 'catchUp', job } as const
   for (let n = 0; n < HELD; n++)

@@ -8,6 +8,7 @@ import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { createManualClock } from '../../src/testing/manual-clock.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
 import { FAILURE, StoreHarness } from '../conformance/store/store-harness.ts'
+import { sqliteAt } from '../store/sqlite-backend.ts'
 import { eachLog } from './statement-log.ts'
 
 /** Reads a table from end to end, rightly: once when a process starts, leaves or dies; from the oldest on, to a bound. */
@@ -171,14 +172,7 @@ describe('query plans', () => {
 
   test('a filter by a limit looks at the buckets of each job, not at all buckets of the limit', async () => {
     const path = join(folder, 'filter.db')
-    const harness = await StoreHarness.open({
-      name: path,
-      open: async (clock) => {
-        const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
-        await store.open()
-        return store
-      },
-    })
+    const harness = await StoreHarness.open(sqliteAt(path))
     await harness.define({ t: { rate: 1, per: '1s' } })
     for (let key = 0; key < 5; key++) await harness.add(`t${key}`, { limits: [`t:${key}`] })
     log().clear()

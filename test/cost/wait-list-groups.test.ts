@@ -3,22 +3,14 @@ import { DatabaseSync } from 'node:sqlite'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { RETENTION } from '../conformance/store/backend.ts'
 import { StoreHarness } from '../conformance/store/store-harness.ts'
+import { sqliteAt } from '../store/sqlite-backend.ts'
 
 /** A store on a file, and the numbers of waiting lanes by their groups there. */
 async function onFile(): Promise<{ readonly harness: StoreHarness; readonly groups: () => string[] }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-groups-'))
   const path = join(folder, 'jobs.db')
-  const harness = await StoreHarness.open({
-    name: path,
-    open: async (clock) => {
-      const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
-      await store.open()
-      return store
-    },
-  })
+  const harness = await StoreHarness.open(sqliteAt(path))
   onTestFinished(async () => {
     await harness.store.close()
     rmSync(folder, { recursive: true })

@@ -16,12 +16,10 @@ test.each(await everyStore('missed occurrences'))(
     await first.stop()
     await clock.advance('5m')
     await start(options)
-    const fromMs = clock.now()
     for (let runs = 1; runs <= 4; runs++) {
       await clock.advance('100ms')
       expect([runs, ends.length]).toEqual([runs, runs])
       ends.at(-1)?.()
     }
-    expect(clock.now() - fromMs).toBe(400)
   },
 )

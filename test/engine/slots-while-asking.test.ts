@@ -2,12 +2,10 @@
 import { expect, test } from 'vitest'
 import { input, task } from '../../src/exports/index.ts'
 import { internalsOf } from '../../src/engine/internals.ts'
-import { onPostgres, onSqlite } from '../stores.ts'
+import { everyStore } from '../stores.ts'
 import { createEngineHarness } from './engine-harness.ts'
 
-const postgres = await onPostgres('slots that come free while a claim runs')
-
-const stores = [onSqlite, ...(postgres ? [postgres] : [])]
+const stores = await everyStore('slots that come free while a claim runs')
 
 test.each(stores)(
   'a slot that the end of a run frees, once written, is filled though a claim ran then, on $name',

@@ -62,6 +62,17 @@ describe('a request', () => {
     expect((await d.get('/ojs/v1/admin/stats')).body['jobs'].available).toBe(0)
   })
 
+  test.each(['utf-8', ' "UTF-8"', 'utf8; v=1', 'us-ascii'])('in the charset %s is taken', async (charset) => {
+    const d = await HttpHarness.open({})
+    const headers = { 'Content-Type': `application/json; charset=${charset}` }
+    const request = new Request('http://server/ojs/v1/jobs', {
+      method: 'POST',
+      headers,
+      body: '{"type":"a","args":[]}',
+    })
+    expect((await d.app.fetch(request)).status).toBe(201)
+  })
+
   test('whose body does not end is cut off at the bound, however it says how long it is', async () => {
     const d = await HttpHarness.open({ http: { maxBodyBytes: 10_000 } })
     let sent = 0

@@ -24,6 +24,11 @@ export function sqliteBackend(name: string, kind: ':memory:' | 'file'): StoreBac
   }
 }
 
+/** SQLite in a file that a test looks into. */
+export function sqliteAt(path: string): StoreBackend {
+  return { name: path, open: (clock, settings) => openStore(path, clock, settings) }
+}
+
 async function openStore(path: string, clock: Clock, settings: StoreSettings = {}): Promise<Store> {
   const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION, ...settings })
   await store.open()
