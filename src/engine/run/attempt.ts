@@ -53,8 +53,8 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
     const goesOn = settled.kind === 'settled' && (settled.flow || settlement.kind === 'next')
     // Such a store says by itself what may start.
     wakeup.notify(goesOn && !store.notifiesOwnWrites ? 'work' : 'settled')
-    // Its schedule may have missed others, which begin once it has ended. No store says that.
-    if (job.occurrence) wakeup.notify('schedule')
+    // But not that its schedule has missed others, which begin once it has ended.
+    if (job.occurrence && store.notifiesOwnWrites) wakeup.notify('schedule')
   }
   held.remove(job)
 }

@@ -16,7 +16,10 @@ export interface AcquireOptions {
 
 /** The options of `run`. */
 export interface RunOptions extends AcquireOptions {
-  /** A start that was granted before, as by `confirm`: `run` takes no second one, and releases it. */
+  /**
+   * A start that was granted before, as by `confirm`: `run` takes no second one, and releases it. It must have taken
+   * all units that the run names, or the run is refused with `option.invalid`.
+   */
   permit?: Permit
 }
 

@@ -6,8 +6,8 @@
 -- an open lane without the queue's lock. The next wakeup covers rows that become due meanwhile.
 
 -- The first lanes of each group of a bucket's wait list. One index probe finds each group. A list
--- of many groups that has at most p_short lanes is read whole, and gives the first lanes of each
--- queue in their order.
+-- of more than eight groups that has at most p_short lanes is read whole, and gives the first lanes
+-- of each queue in their order.
 CREATE OR REPLACE FUNCTION sluice.line_first(
   p_bucket bigint, p_count int, p_short int, OUT r_ids bigint[], OUT r_in_order boolean
 ) LANGUAGE plpgsql STABLE AS $f$
