@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import type { GrantedJob } from './job.ts'
+import { LateStarts } from './late-starts.ts'
 
 /** A bucket, by its limit and its key. */
 export interface BucketName {
@@ -64,8 +65,10 @@ interface Pace {
 
 interface Held {
   readonly job: GrantedJob
-  /** Granted ahead of its claim. */
-  readonly ahead: boolean
+  /** Granted ahead of its claim, and kept by no late start of its windows since. */
+  ahead: boolean
+  /** The steady clock at its instant, at the earliest. */
+  readonly soonestUs: number
   /** Since when it could begin, by the store's clock: its instant, or the arrival of the claim's answer. */
   readonly sinceUs: number
   /** When that is on the steady clock, as far as its arrival could tell. */
@@ -90,7 +93,8 @@ const PACES_AT_MOST = 10_000
 
 /**
  * Holds starts until their instants. None begins before its own. Of one strict bucket, two keep nine tenths of the
- * distance between their instants, by the steady clock: a stall costs budget, and never brings starts together.
+ * distance between their instants, by the steady clock: a stall costs budget, and never brings starts together. After
+ * late starts of a sliding window, the next ones wait until its period has room for them.
  */
 export class Hold {
   readonly #options: HoldOptions
@@ -103,6 +107,9 @@ export class Hold {
   #generation: number | null = null
   /** Changes of limits in progress, during which nothing is granted ahead. */
   #changing = 0
+  readonly #lateStarts = new LateStarts()
+  /** The time of the last request for a claim, on the steady clock: no instant of it is sooner. Null: there was none. */
+  #askedUs: number | null = null
 
   constructor(options: HoldOptions) {
     this.#options = options
@@ -115,6 +122,7 @@ export class Hold {
 
   /** The part of a claim's request that concerns starts ahead. */
   terms(): { readonly aheadUs?: number; readonly holds?: readonly BucketName[] } {
+    this.#askedUs = this.#options.clock.monotonicUs()
     const aheadUs = this.#changing > 0 ? 0 : this.#options.aheadUs
     return { ...(aheadUs > 0 && { aheadUs }), ...(!this.isEmpty && { holds: this.#buckets() }) }
   }
@@ -140,26 +148,25 @@ export class Hold {
     return this.#held.length === 0
   }
 
-  /**
-   * Holds the jobs of a claim that start later, and begins those of strict buckets that are due.
-   * @param claimedUs the claim's clock @returns the others, which may begin at once
-   */
-  add(jobs: readonly GrantedJob[], claimedUs: number): readonly GrantedJob[] {
-    const { budgets } = this.#options
-    const paidOf = (job: GrantedJob): PaidStart | null => budgets?.startOf(job) ?? null
-    const free = jobs.filter((job) => job.startedUs <= claimedUs && !job.strict && !paidOf(job))
-    if (free.length === jobs.length) return jobs
-    const nowUs = this.#options.store.nowUs()
-    for (const job of jobs) {
-      const ahead = job.startedUs > claimedUs
-      const paid = paidOf(job)
-      if (!ahead && !job.strict && !paid) continue
-      const sinceUs = Math.max(job.startedUs, nowUs)
-      const dueUs = this.#options.clock.monotonicUs() + sinceUs - nowUs
-      this.#insert({ job, ahead, sinceUs, dueUs, fine: this.#isClose(job), paid })
+  /** Begins the jobs of a claim that may start now, and holds the others. @param claimedUs the claim's clock */
+  add(jobs: readonly GrantedJob[], claimedUs: number): void {
+    const { budgets, clock, starter } = this.#options
+    const now: GrantedJob[] = []
+    let holds = false
+    const hold = (job: GrantedJob, paid: PaidStart | null): void => {
+      holds = true
+      this.#insert(job, claimedUs, paid)
     }
-    this.#run()
-    return free
+    for (const job of jobs) {
+      const paid = budgets?.startOf(job) ?? null
+      if (job.startedUs > claimedUs || job.strict || paid) hold(job, paid)
+      else now.push(job)
+    }
+    for (const job of now)
+      if (!job.windows) starter.begin(job)
+      else if (this.#lateStarts.roomUs(job.windows) > clock.monotonicUs()) hold(job, null)
+      else this.#begin(job, this.#soonestUs(job, claimedUs))
+    if (holds) this.#run()
   }
 
   /** Takes held starts out, to be given back. */
@@ -201,7 +208,13 @@ export class Hold {
     return held.job.startedUs > store.nowUs()
   }
 
-  #insert(held: Held): void {
+  #insert(job: GrantedJob, claimedUs: number, paid: PaidStart | null): void {
+    const { clock, store } = this.#options
+    const nowUs = store.nowUs()
+    const sinceUs = Math.max(job.startedUs, nowUs)
+    const dueUs = clock.monotonicUs() + sinceUs - nowUs
+    const soonestUs = this.#soonestUs(job, claimedUs)
+    const held = { job, ahead: job.startedUs > claimedUs, soonestUs, sinceUs, dueUs, fine: this.#isClose(job), paid }
     const at = this.#held.findLastIndex(({ job }) => job.startedUs <= held.job.startedUs)
     this.#held.splice(at + 1, 0, held)
     this.#count(held.job, 1)
@@ -227,12 +240,14 @@ export class Hold {
     const { aheadUs, clock, starter, store } = this.#options
     const late = this.#isSetBack(this.#held.at(-1)) ? this.#out((held) => this.#isSetBack(held)) : []
     for (let i = 0; i < this.#held.length;) {
-      const { job, ahead, sinceUs, paid } = this.#held[i] as Held
+      const held = this.#held[i] as Held
+      const { job, sinceUs, paid } = held
       const storeUs = store.nowUs()
       if (job.startedUs > storeUs) break
-      // A late answer does not count: the next one may be as late.
       const steadyUs = clock.monotonicUs()
-      const isLate = (ahead && storeUs - sinceUs > aheadUs) || steadyUs > (paid?.lateUs ?? Infinity)
+      if (this.#roomUs(job) > steadyUs) held.ahead = false
+      // A late answer does not count: the next one may be as late.
+      const isLate = (held.ahead && storeUs - sinceUs > aheadUs) || steadyUs > (paid?.lateUs ?? Infinity)
       if (!isLate && Math.max(this.#paceUs(job), paid?.fromUs ?? 0) > steadyUs) {
         i++
         continue
@@ -240,19 +255,35 @@ export class Hold {
       this.#held.splice(i, 1)
       this.#count(job, -1)
       if (isLate) late.push(job)
-      else {
-        starter.begin(job)
-        // After its handler began: before, this process may have lost the processor for a while.
-        this.#note(job, clock.monotonicUs())
-      }
+      else this.#begin(job, held.soonestUs)
     }
     if (late.length > 0) void starter.giveBack(late)
     this.#arm()
   }
 
-  /** When the last starts of its strict buckets let a job begin, on the steady clock. */
+  /** The instant of a start on the steady clock, at the soonest. */
+  #soonestUs({ startedUs }: GrantedJob, claimedUs: number): number {
+    return (this.#askedUs ?? this.#options.clock.monotonicUs()) + Math.max(0, startedUs - claimedUs)
+  }
+
+  #begin(job: GrantedJob, soonestUs: number): void {
+    const { clock, starter } = this.#options
+    const fromUs = clock.monotonicUs()
+    starter.begin(job)
+    // After its handler began: before, this process may have lost the processor for a while.
+    const begunUs = clock.monotonicUs()
+    this.#note(job, begunUs)
+    if (job.windows) this.#lateStarts.note(job.windows, { soonestUs, fromUs, begunUs })
+  }
+
+  /** When the windows of a job have room at the handlers, on the steady clock. */
+  #roomUs({ windows }: GrantedJob): number {
+    return windows ? this.#lateStarts.roomUs(windows) : -Infinity
+  }
+
+  /** When earlier starts of its strict buckets and of its windows let a job begin, on the steady clock. */
   #paceUs(job: GrantedJob): number {
-    let us = -Infinity
+    let us = this.#roomUs(job)
     for (const { name, gapUs } of strictOf(job)) {
       const pace = this.#paces.get(name)
       if (!pace) continue

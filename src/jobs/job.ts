@@ -123,12 +123,26 @@ export interface GrantedJob {
   }[]
   /** Those of them that keep their starts apart, and how far; absent: none does. */
   readonly strict?: readonly { readonly limit: string; readonly key: string; readonly gapUs: number }[]
+  /** Those of them whose sliding windows have a guard; absent: none has. */
+  readonly windows?: readonly KeptWindow[]
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
   /** Absent: the job belongs to no flow. */
   readonly flow?: FlowRun
   /** The memory of its workflow flow, if the claim has read it; absent: the entry reads it. */
   readonly memory?: FlowMemory
+}
+
+/** A sliding window with a guard that a start has paid from. */
+export interface KeptWindow {
+  readonly limit: string
+  readonly key: string
+  readonly units: number
+  readonly max: number
+  /** The period in which handlers begin at most `max` units, in µs. */
+  readonly periodUs: number
+  /** By how much the store's window is longer, in µs. */
+  readonly guardUs: number
 }
 
 /** Which jobs a store lists, and from where on. */

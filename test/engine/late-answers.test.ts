@@ -1,4 +1,4 @@
-// Held starts of a process that hears from its server late.
+// Starts of a process that hears from its server late.
 import { expect, onTestFinished, test } from 'vitest'
 import { limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { PostgresProxy } from '../postgres-proxy.ts'
@@ -36,4 +36,27 @@ test.skipIf(!postgres)('starts ahead whose claims are answered 30 ms late are ne
     expect(begunMs.get(id)![0]).toBeGreaterThanOrEqual(instants[i]! - 1)
   }
   expect((await engine.limits.inspect('strict')).map(({ debt }) => debt)).toEqual([0])
+})
+
+test.skipIf(!postgres)('starts after late ones keep to a sliding window at the handlers', async () => {
+  const proxy = await PostgresProxy.before(postgres!.create())
+  const begunMs: number[] = []
+  const other = task('late.first', { run: () => undefined })
+  const work = task('late.window', {
+    limits: [limit('window', { window: 'sliding', max: 4, per: '300ms' })],
+    run() {
+      begunMs.push(performance.now())
+      for (const link of proxy.links) link.delayMs = 0
+    },
+  })
+  const engine = new Sluice({ store: proxy.url, tasks: [other, work], logger: silentLogger })
+  onTestFinished(() => engine.stop({ within: 0 }))
+  await engine.start()
+  await (await other.enqueue()).result()
+  for (const link of proxy.links) link.delayMs = 100
+  const jobs = await work.enqueueMany(Array.from({ length: 16 }, () => undefined))
+  for (const job of jobs) await job.result({ timeout: '60s' })
+  const apart = begunMs.slice(4).map((at, i) => at - begunMs[i]!)
+  // Without regard for the first ones, the next four would follow them after some 200 ms.
+  expect(Math.min(...apart)).toBeGreaterThan(280)
 })

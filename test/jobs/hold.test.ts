@@ -3,6 +3,7 @@ import type { Clock } from '../../src/base/clock.ts'
 import { Hold } from '../../src/jobs/hold.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import type { GrantedJob } from '../../src/jobs/job.ts'
+import * as fc from '../properties.ts'
 
 interface Start {
   /** Its instant, in ms. */
@@ -11,13 +12,18 @@ interface Start {
   readonly key?: string
   /** How far apart that bucket keeps its starts, in ms. */
   readonly gap?: number
+  /** The units that it takes of a window of 4 in 1 s with a guard of 20 ms. */
+  readonly units?: number
 }
 
 let seq = 0
 
-function granted({ at, key, gap = 10 }: Start): GrantedJob {
+const WINDOW = { limit: 'w', key: '', max: 4, periodUs: 1_000_000, guardUs: 20_000 }
+
+function granted({ at, key, gap = 10, units }: Start): GrantedJob {
   const strict = key === undefined ? {} : { strict: [{ limit: 'r', key, gapUs: gap * 1000 }] }
-  return { seq: ++seq, queue: 'q', startedUs: at * 1000, uses: [], ...strict } as unknown as GrantedJob
+  const windows = units === undefined ? {} : { windows: [{ ...WINDOW, units }] }
+  return { seq: ++seq, queue: 'q', startedUs: at * 1000, uses: [], ...strict, ...windows } as unknown as GrantedJob
 }
 
 /** A hold on a clock whose event loop may stall, and the starts that it began and gave back, in ms. */
@@ -75,8 +81,7 @@ class Stage {
 
   /** A claim of this instant is answered now. */
   answer(claimedMs: number, ...starts: readonly Start[]): void {
-    for (const free of this.hold.add(starts.map(granted), claimedMs * 1000))
-      this.begun.push([free.startedUs / 1000, this.nowMs])
+    this.hold.add(starts.map(granted), claimedMs * 1000)
   }
 
   async until(ms: number): Promise<void> {
@@ -267,6 +272,84 @@ describe('starts that are late', () => {
         [100, 150],
       ],
     ])
+  })
+})
+
+describe('starts of a sliding window', () => {
+  const units = (at: number, ...each: readonly number[]): Start[] => each.map((n) => ({ at, units: n }))
+
+  /** A claim of `claimedMs` that is answered at `answeredMs`. */
+  async function claimed(stage: Stage, claimedMs: number, answeredMs: number, starts: readonly Start[]): Promise<void> {
+    await stage.until(claimedMs)
+    stage.hold.terms()
+    if (answeredMs > claimedMs) await stage.until(answeredMs)
+    stage.answer(claimedMs, ...starts)
+  }
+
+  it('wait until the period has room, if earlier ones began later than the guard', async () => {
+    const stage = new Stage()
+    await claimed(stage, 0, 150, units(0, 1, 1, 1, 1))
+    await claimed(stage, 1000, 1005, [{ at: 1001 }, ...units(1020, 1, 1, 1, 1)])
+    await stage.until(2000)
+    expect(stage.begun.map(([, now]) => now)).toEqual([150, 150, 150, 150, 1005, 1150, 1150, 1150, 1150])
+    expect([stage.back, stage.clock.next()]).toEqual([[], null])
+  })
+
+  it('wait for as many units as they take', async () => {
+    const stage = new Stage()
+    await claimed(stage, 0, 30, units(0, 1))
+    await claimed(stage, 60, 100, units(60, 3))
+    await claimed(stage, 1020, 1020, units(1020, 1))
+    await claimed(stage, 1080, 1080, units(1080, 3))
+    await stage.until(2000)
+    expect(stage.begun.map(([, now]) => now)).toEqual([30, 100, 1030, 1100])
+  })
+
+  it('do not wait if the earlier ones had half of the guard left', async () => {
+    const stage = new Stage()
+    await claimed(stage, 0, 10, units(0, 4))
+    await claimed(stage, 1020, 1020, units(1020, 4))
+    expect(stage.begun.map(([, now]) => now)).toEqual([10, 1020])
+  })
+
+  it('do not wait for starts that the period has left, nor for more than the whole window', async () => {
+    const stage = new Stage()
+    await claimed(stage, 0, 500, units(0, 4))
+    await claimed(stage, 1520, 1520, units(1520, 9))
+    await claimed(stage, 9000, 9000, units(9000, 9))
+    expect(stage.begun.map(([, now]) => now)).toEqual([500, 1520, 9000])
+  })
+
+  it('begin one after the other without a drift, if each begin takes long', async () => {
+    const stage = new Stage()
+    stage.beginMs = 50
+    for (let n = 0; n < 5; n++) await claimed(stage, n * 1020, n * 1020, units(n * 1020, 1, 1, 1, 1))
+    await stage.until(6000)
+    const first = stage.begun.filter((_, i) => i % 4 === 0).map(([, now]) => now)
+    expect(first).toEqual([0, 1020, 2040, 3060, 4080])
+  })
+
+  it('never begin more than the budget in any period, however late they are', () => {
+    const late = fc.array(fc.integer({ min: 0, max: 900 }), { minLength: 1, maxLength: 40 })
+    const property = fc.asyncProperty(late, fc.integer({ min: 1, max: 4 }), async (lateness, units) => {
+      const stage = new Stage()
+      // As its store would grant them: the next ones a window with its guard after the first of the last four units.
+      const instants: number[] = []
+      for (const [i, lateMs] of lateness.entries()) {
+        const before = instants[i - Math.floor(4 / units)] ?? -Infinity
+        const at = Math.max(stage.nowMs, before + 1020)
+        instants.push(at)
+        await claimed(stage, at, at + lateMs, [{ at, units }])
+      }
+      await stage.until(1e6)
+      const begun = stage.begun.map(([, now]) => now)
+      expect(begun).toHaveLength(lateness.length)
+      for (const from of begun) {
+        const within = begun.filter((at) => at >= from && at < from + 1000).length
+        expect(within * units).toBeLessThanOrEqual(4)
+      }
+    })
+    return fc.assert(property)
   })
 })
 

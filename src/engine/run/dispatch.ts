@@ -232,7 +232,7 @@ export class Dispatcher implements Slots {
     reporter.claimed(claim)
     if (claim.wakesOthers) wakeup.notify('others')
     void this.#giveBack(this.#hold.recall(claim))
-    for (const job of this.#hold.add(claim.jobs, claim.nowUs)) void attempt(this.#attempts, job)
+    this.#hold.add(claim.jobs, claim.nowUs)
     for (const { queue } of this.#options.queues) this.#refill(queue)
     const wakeUs = this.#slots.hasRoom ? claim.nextWakeUs : claim.nextFireUs
     if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)

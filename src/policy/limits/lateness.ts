@@ -15,3 +15,17 @@ export function latenessOf(policy: LimitPolicy, atUs: number): number {
   const windowUs = Math.max(leftUs - rule.guardUs, Math.min(rule.guardUs, leftUs))
   return Math.min(windowUs, spacing ? slackUs(spacing.everyUs) : Infinity)
 }
+
+/** A sliding window that a store makes longer by a guard. */
+interface GuardedWindow {
+  readonly max: number
+  /** Its period without the guard, in µs. */
+  readonly periodUs: number
+  readonly guardUs: number
+}
+
+/** The sliding window with a guard that a store keeps for a policy; null: there is none. */
+export function guardedWindow({ backend, guardUs = 0, mode, rule }: LimitPolicy): GuardedWindow | null {
+  if (rule?.kind !== 'sliding' || guardUs === 0 || mode === 'shadow' || backend !== undefined) return null
+  return { max: rule.max, periodUs: rule.periodUs - guardUs, guardUs }
+}

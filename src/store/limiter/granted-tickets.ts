@@ -37,6 +37,8 @@ export class GrantedTickets {
   /** Those that have started without a permit, and whose rows go. */
   #started: GrantedJob[] = []
   #removing: Promise<void> | null = null
+  /** Those of this turn of the event loop that take permits: one write begins them. */
+  #due: GrantedJob[] = []
   readonly #beginning = new Set<Promise<void>>()
 
   constructor(options: GrantedTicketsOptions) {
@@ -92,8 +94,9 @@ export class GrantedTickets {
     this.#claimedUs = this.#options.store.nowUs()
     for (const job of claim.jobs) this.#pending.set(job.id, job)
     void this.#giveBack(this.#hold.recall(claim))
-    await this.#begin(this.#hold.add(claim.jobs, claim.nowUs))
-    this.#removing = this.remove().catch(() => undefined)
+    this.#hold.add(claim.jobs, claim.nowUs)
+    await Promise.all(this.#beginning)
+    this.#removeSoon()
   }
 
   /** Gives back those of these tickets that are held; absent: all. Then they wait again. */
@@ -128,36 +131,51 @@ export class GrantedTickets {
     }
   }
 
-  /** Begins a ticket at its instant. The row of the last one goes soon, those of others with the next claim. */
+  /** Begins a ticket. The row of the last one goes soon, those of others with the next claim. */
   #beginOne(job: GrantedJob): void {
-    const begins = this.#begin([job]).catch(() => this.#options.returned(true))
-    const ends = begins.finally(() => {
-      this.#beginning.delete(ends)
-      if (this.#pending.size === 0) this.#removing = this.remove().catch(() => undefined)
-    })
-    this.#beginning.add(ends)
+    if (job.holds) {
+      if (this.#due.push(job) > 1) return
+      const begins = Promise.resolve().then(() => this.#beginDue())
+      const ends = begins.catch(() => this.#options.returned(true)).finally(() => this.#beginning.delete(ends))
+      this.#beginning.add(ends)
+      return
+    }
+    this.#pending.delete(job.id)
+    this.#started.push(job)
+    this.#options.begin(job, { kind: 'granted', atUs: job.startedUs, permit: null })
+    if (this.#pending.size === 0) this.#removeSoon()
   }
 
-  async #begin(jobs: readonly GrantedJob[]): Promise<void> {
+  /** Begins the tickets of one turn of the event loop that take permits. */
+  async #beginDue(): Promise<void> {
     const { store, leaseUs, requestOf, begin } = this.#options
-    const holding = jobs.filter(({ holds }) => holds)
-    const tickets = holding.map(({ id, seq }) => {
+    const jobs = this.#due.splice(0)
+    const tickets = jobs.map(({ id, seq }) => {
       const request = requestOf(id)
       return { seq, permit: request?.permit ?? id, leaseUs: request?.leaseUs ?? leaseUs }
     })
     try {
-      const begun = tickets.length > 0 ? await store.budgets.begin(this.#worker, tickets) : null
-      for (const job of jobs) {
-        const places = job.holds ? begun?.get(job.seq) : []
+      const begun = await store.budgets.begin(this.#worker, tickets)
+      for (const [i, job] of jobs.entries()) {
+        const places = begun.get(job.seq)
         if (!places) continue
-        if (!job.holds) this.#started.push(job)
         const of = places.flatMap((place) => job.uses[place] ?? []).map(({ limit, key }) => ({ limit, key }))
-        const id = tickets.find(({ seq }) => seq === job.seq)?.permit ?? job.id
+        const id = tickets[i]?.permit ?? job.id
         begin(job, { kind: 'granted', atUs: job.startedUs, permit: of.length === 0 ? null : { id, of } })
       }
     } finally {
       for (const { id } of jobs) this.#pending.delete(id)
+      if (this.#pending.size === 0) this.#removeSoon()
     }
+  }
+
+  #removeSoon(): void {
+    if (this.#started.length === 0) return
+    const before = this.#removing ?? Promise.resolve()
+    this.#removing = this.remove().then(
+      () => before,
+      () => before,
+    )
   }
 
   /** The last first: so each returns all of its units. */

@@ -1,10 +1,14 @@
 import type { GrantedJob } from '../../jobs/job.ts'
+import { guardedWindow } from '../../policy/limits/lateness.ts'
 import { gapUs, isStrict } from '../../policy/limits/limit.ts'
 import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { LanesRead } from './lanes-read.ts'
 
 /** A started job without the details of its start. */
-export type StartedJob = Omit<GrantedJob, 'startedUs' | 'waitedFor' | 'holds' | 'uses' | 'strict' | 'shadowed'>
+export type StartedJob = Omit<
+  GrantedJob,
+  'startedUs' | 'waitedFor' | 'holds' | 'uses' | 'strict' | 'windows' | 'shadowed'
+>
 
 /** A started job for its worker. `grant`: a decision let it start; absent: no limit applies. */
 export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, read?: LanesRead): GrantedJob {
@@ -14,9 +18,22 @@ export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, re
   const strict = grant?.charged.flatMap(({ bucket: { policy, limit, key }, weight }) =>
     policy && weight > 0 && isStrict(policy) ? [{ limit, key, gapUs: gapUs(policy, weight) }] : [],
   )
+  const windows = grant?.charged.flatMap(({ bucket: { policy, limit, key }, weight }) => {
+    const window = policy && weight > 0 && guardedWindow(policy)
+    return window ? [{ limit, key, units: weight, ...window }] : []
+  })
   const holds = grant?.charged.some(({ bucket: { policy } }) => policy && policy.concurrency !== null)
   const told = grant?.shadowed && { shadowed: grant.shadowed }
-  return { ...job, startedUs, waitedFor, uses, ...(holds && { holds }), ...told, ...(strict?.length && { strict }) }
+  return {
+    ...job,
+    startedUs,
+    waitedFor,
+    uses,
+    ...(holds && { holds }),
+    ...told,
+    ...(strict?.length && { strict }),
+    ...(windows?.length && { windows }),
+  }
 }
 
 /**
