@@ -644,6 +644,19 @@ describe('a wrong argument', () => {
     expect(await limiter.run([], () => 'ran', { permit: named })).toBe('ran')
   })
 
+  it('a permit of another limiter starts no run, and brings no units back', async () => {
+    const other = harness()
+    const { limiter } = harness()
+    const permit = await other.limiter.acquire([crm])
+    const refused = { code: 'option.invalid', message: expect.stringContaining('it is of another limiter') }
+    await expect(limiter.run([crm], () => 'ran', { permit })).rejects.toMatchObject(refused)
+    for (const units of [-1, 1]) await expect(limiter.charge(crm, units, permit)).rejects.toMatchObject(refused)
+    for (const none of [{}, null, 'permit'])
+      await expect(limiter.charge(crm, -1, none as never)).rejects.toMatchObject({ code: 'option.invalid' })
+    await other.limiter.charge(crm, -1, permit)
+    expect(await other.limiter.run([crm], () => 'ran', { permit })).toBe('ran')
+  })
+
   it('a permit starts one run: released or used, it is refused', async () => {
     const { limiter } = harness()
     const permit = await limiter.acquire([crm])

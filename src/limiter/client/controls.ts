@@ -10,7 +10,7 @@ import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
 import type { PolicyChange } from '../../policy/limits/override.ts'
 import type { BucketReport, ChangeRequest } from '../contract/limiter.ts'
-import { GrantedStart } from './permit.ts'
+import { GrantedStart, type StartOwner } from './permit.ts'
 import { unknown } from './waiter.ts'
 
 /** Which buckets a change concerns, until when, by whom and why. */
@@ -86,7 +86,9 @@ export function changeOf(
 }
 
 /** Checks the units of a charge. @throws {SluiceError} `limit.weight.invalid`, `option.invalid` */
-export function checkCharged(units: number, permit: unknown): void {
+export function checkCharged(units: number, permit: unknown, owner: StartOwner): void {
+  if (permit !== undefined && !(permit instanceof GrantedStart && permit.owner === owner))
+    throw new SluiceError('option.invalid', `permit of limiter.charge is invalid: ${notOwn(permit)}`)
   if (permit === undefined && units < 0)
     throw new SluiceError('option.invalid', 'limiter.charge needs the permit of the start whose units return.')
   if (!Number.isSafeInteger(units) || Math.abs(units) > MAX_UNITS)
@@ -97,11 +99,17 @@ export function checkCharged(units: number, permit: unknown): void {
 }
 
 /** The refusal of a permit that is none, that was used, or that is of other limits. */
-export function notUnused(permit: unknown): SluiceError {
-  let found = `${show(permit)}. Expected a permit.`
-  if (permit instanceof GrantedStart)
+export function notUnused(permit: unknown, owner: StartOwner): SluiceError {
+  let found = notOwn(permit)
+  if (permit instanceof GrantedStart && permit.owner === owner)
     found = permit.isUsed
       ? 'it was released, or another run has used it. Expected one start for each run.'
       : `it is of ${permit.uses.map(({ limit, key }) => `${limit} ${key}`.trim()).join(', ')}. Expected all units of the run.`
   return new SluiceError('option.invalid', `permit of limiter.run is invalid: ${found}`)
+}
+
+function notOwn(permit: unknown): string {
+  return permit instanceof GrantedStart
+    ? 'it is of another limiter. Expected one that this limiter granted.'
+    : `${show(permit)}. Expected a permit.`
 }

@@ -149,9 +149,8 @@ export class Limiter {
     if (typeof work !== 'function')
       throw new SluiceError('option.invalid', `The work of limiter.run is invalid: ${show(work)}. Expected a function.`)
     const { permit, signal } = options
-    const given =
-      permit === undefined ? null : unusedOf(permit, uses[0] ? this.#limits.resolve(uses, 'limiter.run') : [])
-    if (permit !== undefined && !given) throw (await import('./controls.ts')).notUnused(permit)
+    const given = permit && unusedOf(permit, this.#owner, uses[0] ? this.#limits.resolve(uses, 'limiter.run') : [])
+    if (permit !== undefined && !given) throw (await import('./controls.ts')).notUnused(permit, this.#owner)
     const start = given ?? (await this.#acquire(uses, options))
     start.use()
     this.#feedback.begin(start)
@@ -323,9 +322,9 @@ export class Limiter {
   async #charge(use: Use, units: number, permit: Permit | undefined): Promise<void> {
     const bucket = this.#limits.one(use, 'charge')
     if (this.#closing) throw closed()
-    ;(await import('./controls.ts')).checkCharged(units, permit)
+    ;(await import('./controls.ts')).checkCharged(units, permit, this.#owner)
     checkCharge(bucket.limit, this.#limits.policy(bucket.limit) ?? NO_POLICY)
-    const start = permit instanceof GrantedStart ? permit : null
+    const start = permit as GrantedStart | undefined
     const due = start ? start.corrected(bucket, units) : units
     if (due === 0) return
     await this.#access.charge(bucket, due, start?.atUs ?? 0)

@@ -32,7 +32,7 @@ export class GrantedStart implements Permit {
   /** The order of the starts in this process. */
   readonly seq: number
   readonly #granted: Granted
-  readonly #owner: StartOwner
+  readonly owner: StartOwner
   #controller: AbortController | null = null
   #isUsed = false
   /** By bucket. */
@@ -42,7 +42,7 @@ export class GrantedStart implements Permit {
     this.uses = uses
     this.seq = seq
     this.#granted = granted
-    this.#owner = owner
+    this.owner = owner
     if (granted.permit) owner.permits.hold(granted.permit, (reason) => this.#lost(reason))
   }
 
@@ -90,7 +90,7 @@ export class GrantedStart implements Permit {
   release(): Promise<void> {
     this.#isUsed = true
     const { permit } = this.#granted
-    return permit && this.#owner.permits.drop(permit) ? this.#owner.release(permit) : DONE
+    return permit && this.owner.permits.drop(permit) ? this.owner.release(permit) : DONE
   }
 
   #lost(reason: Error = lost()): void {
@@ -107,10 +107,10 @@ function lost(): SluiceError {
 }
 
 /**
- * The start that a permit stands for; null: it is none, one that was used, or one that took less than these buckets. A
- * reservation that was confirmed by its id alone does not tell what it took.
+ * The start that a permit stands for; null: it is none, one of another limiter, one that was used, or one that took less
+ * than these buckets. A reservation that was confirmed by its id alone does not tell what it took.
  */
-export function unusedOf(permit: unknown, buckets: readonly BucketUse[]): GrantedStart | null {
-  if (!(permit instanceof GrantedStart) || permit.isUsed) return null
+export function unusedOf(permit: unknown, owner: StartOwner, buckets: readonly BucketUse[]): GrantedStart | null {
+  if (!(permit instanceof GrantedStart) || permit.owner !== owner || permit.isUsed) return null
   return permit.uses[0] && buckets.some((bucket) => permit.unitsOf(bucket) < bucket.weight) ? null : permit
 }
