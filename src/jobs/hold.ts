@@ -152,21 +152,20 @@ export class Hold {
   add(jobs: readonly GrantedJob[], claimedUs: number): void {
     const { budgets, clock, starter } = this.#options
     const now: GrantedJob[] = []
-    let holds = false
-    const hold = (job: GrantedJob, paid: PaidStart | null): void => {
-      holds = true
-      this.#insert(job, claimedUs, paid)
-    }
     for (const job of jobs) {
       const paid = budgets?.startOf(job) ?? null
-      if (job.startedUs > claimedUs || job.strict || paid) hold(job, paid)
+      if (job.startedUs > claimedUs || job.strict || paid) this.#insert(job, claimedUs, paid)
       else now.push(job)
     }
+    if (now.length < jobs.length) this.#run()
+    let waits = false
     for (const job of now)
       if (!job.windows) starter.begin(job)
-      else if (this.#lateStarts.roomUs(job.windows) > clock.monotonicUs()) hold(job, null)
-      else this.#begin(job, this.#soonestUs(job, claimedUs))
-    if (holds) this.#run()
+      else if (this.#lateStarts.roomUs(job.windows, job.startedUs) > clock.monotonicUs()) {
+        this.#insert(job, claimedUs, null)
+        waits = true
+      } else this.#begin(job, this.#soonestUs(job, claimedUs))
+    if (waits) this.#arm()
   }
 
   /** Takes held starts out, to be given back. */
@@ -245,10 +244,10 @@ export class Hold {
       const storeUs = store.nowUs()
       if (job.startedUs > storeUs) break
       const steadyUs = clock.monotonicUs()
-      if (this.#roomUs(job) > steadyUs) held.ahead = false
+      const paceUs = this.#paceUs(held)
       // A late answer does not count: the next one may be as late.
       const isLate = (held.ahead && storeUs - sinceUs > aheadUs) || steadyUs > (paid?.lateUs ?? Infinity)
-      if (!isLate && Math.max(this.#paceUs(job), paid?.fromUs ?? 0) > steadyUs) {
+      if (!isLate && Math.max(paceUs, paid?.fromUs ?? 0) > steadyUs) {
         i++
         continue
       }
@@ -273,17 +272,22 @@ export class Hold {
     // After its handler began: before, this process may have lost the processor for a while.
     const begunUs = clock.monotonicUs()
     this.#note(job, begunUs)
-    if (job.windows) this.#lateStarts.note(job.windows, { soonestUs, fromUs, begunUs })
+    if (job.windows) this.#lateStarts.note(job.windows, { atUs: job.startedUs, soonestUs, fromUs, begunUs })
   }
 
-  /** When the windows of a job have room at the handlers, on the steady clock. */
-  #roomUs({ windows }: GrantedJob): number {
-    return windows ? this.#lateStarts.roomUs(windows) : -Infinity
+  /** When the windows of a start have room at the handlers, on the steady clock. */
+  #roomUs(held: Held): number {
+    const { job, dueUs } = held
+    const us = job.windows ? this.#lateStarts.roomUs(job.windows, job.startedUs) : -Infinity
+    // Neither a stall nor its claim makes it late.
+    if (us > dueUs) held.ahead = false
+    return us
   }
 
-  /** When earlier starts of its strict buckets and of its windows let a job begin, on the steady clock. */
-  #paceUs(job: GrantedJob): number {
-    let us = this.#roomUs(job)
+  /** When earlier starts of its strict buckets and of its windows let a start begin, on the steady clock. */
+  #paceUs(held: Held): number {
+    const { job } = held
+    let us = this.#roomUs(held)
     for (const { name, gapUs } of strictOf(job)) {
       const pace = this.#paces.get(name)
       if (!pace) continue
@@ -313,12 +317,14 @@ export class Hold {
     const storeUs = store.nowUs()
     const nowUs = clock.monotonicUs()
     let next: { readonly us: number; readonly fine: boolean } | null = null
-    for (const { job, fine, paid } of this.#held) {
+    for (const held of this.#held) {
+      const { job, fine, paid } = held
       const leftUs = job.startedUs - storeUs
       // The starts behind it come later.
       if (next && leftUs >= next.us) break
-      const us = Math.max(leftUs, Math.max(this.#paceUs(job), paid?.fromUs ?? 0) - nowUs, 0)
-      if (!next || us < next.us) next = { us, fine }
+      const us = Math.max(leftUs, Math.max(this.#paceUs(held), paid?.fromUs ?? 0) - nowUs, 0)
+      const isKept = us > leftUs && us > 0
+      if (!next || us < next.us) next = { us, fine: fine || (isKept && isShort(job)) }
     }
     const last = this.#held.at(-1)
     if (!next || !last) return
@@ -333,6 +339,11 @@ export class Hold {
 /** How far ahead a process asks for starts, in µs: as far as its store does, on a manual clock not at all. */
 export function aheadOf(given: number | undefined, clock: Clock, store: { readonly aheadUs: number }): number {
   return given ?? (clock.attach ? 0 : store.aheadUs)
+}
+
+/** Whether whole milliseconds would use up the guard of a window. */
+function isShort({ windows }: GrantedJob): boolean {
+  return windows?.some(({ guardUs }) => guardUs < CLOSE_US) ?? false
 }
 
 function strictOf(job: GrantedJob): { readonly name: string; readonly gapUs: number }[] {

@@ -1,7 +1,9 @@
 import type { KeptWindow } from './job.ts'
 
-/** A start that has begun, on the steady clock. */
+/** A start that has begun. All but its instant is on the steady clock. */
 interface Begun {
+  /** Its instant, on the store's clock. */
+  readonly atUs: number
   /** Its instant, at the soonest. */
   readonly soonestUs: number
   /** Before its handler was called. */
@@ -10,8 +12,11 @@ interface Begun {
   readonly begunUs: number
 }
 
-/** Units that began close together, on the steady clock. */
+/** Starts that began close together. */
 interface Moment {
+  /** The first of their instants, on the store's clock. */
+  atUs: number
+  /** When they began, on the steady clock. */
   readonly fromUs: number
   toUs: number
   units: number
@@ -24,8 +29,10 @@ interface Tracked {
   readonly moments: Moment[]
 }
 
-/** The most buckets with late starts, and the most moments of each, that are remembered. The oldest go first. */
-const AT_MOST = 1000
+/** The most moments of a bucket that are remembered. The oldest go first. */
+const OF_A_BUCKET = 10_000
+/** The most moments of all buckets. Buckets without starts for the longest time go first. */
+const OF_ALL = 100_000
 /** A start that has used up this part of the guard is late. The rest is for the next one, which may begin a bit sooner. */
 const LATE = 1 / 2
 /** How much of the guard a moment lasts. All of its starts count as its last one. */
@@ -34,15 +41,17 @@ const MOMENT = 1 / 8
 /**
  * Keeps sliding windows at the handlers of a process although starts are late.
  *
- * Instants that a store counts in no common window are a period and the guard apart. So their starts begin at least a
- * period apart, unless the first one is later than the guard. From such a start on, until a period after it, this
- * counts the units that begin here, and the next ones wait until the last period has room for them.
+ * A store counts two starts in no common window if their instants are a period and the guard apart. They begin at least
+ * a period apart, unless the first one is later than the guard. From such a start on, until a period after it, this
+ * class counts the units that begin here. The second start waits until a period has passed since the first, or until the
+ * last period has room for both. So it waits no longer than the first was late, and units that return delay nothing.
  */
 export class LateStarts {
   readonly #tracked = new Map<string, Tracked>()
+  #moments = 0
 
   /** Notes a start of these windows. */
-  note(windows: readonly KeptWindow[], { soonestUs, fromUs, begunUs }: Begun): void {
+  note(windows: readonly KeptWindow[], { atUs, soonestUs, fromUs, begunUs }: Begun): void {
     for (const window of windows) {
       const { guardUs, periodUs } = window
       // A handler that keeps the processor began before that.
@@ -51,37 +60,46 @@ export class LateStarts {
       if (!isLate && this.#tracked.size === 0) continue
       const name = `${window.limit}\0${window.key}`
       const tracked = this.#tracked.get(name) ?? { untilUs: -Infinity, moments: [] }
-      this.#tracked.delete(name)
+      this.#forget(name)
       if (isLate) tracked.untilUs = nowUs + periodUs
       if (tracked.untilUs <= nowUs) continue
+      add(tracked.moments, window, atUs, nowUs)
       this.#tracked.set(name, tracked)
-      add(tracked.moments, window, nowUs)
+      this.#moments += tracked.moments.length
     }
     for (const [name, { untilUs }] of this.#tracked) {
-      if (this.#tracked.size <= AT_MOST && untilUs > begunUs) break
-      this.#tracked.delete(name)
+      if (this.#moments <= OF_ALL && untilUs > begunUs) break
+      this.#forget(name)
     }
   }
 
-  /** When its windows have room for a start, on the steady clock. */
-  roomUs(windows: readonly KeptWindow[]): number {
+  /** When its windows have room for a start, on the steady clock. @param atUs its instant, on the store's clock */
+  roomUs(windows: readonly KeptWindow[], atUs: number): number {
     let us = -Infinity
     if (this.#tracked.size === 0) return us
-    for (const { limit, key, max, periodUs, units } of windows) {
+    for (const { limit, key, guardUs, max, periodUs, units } of windows) {
+      const moments = this.#tracked.get(`${limit}\0${key}`)?.moments ?? []
+      const apart = moments.findLast((moment) => moment.atUs <= atUs - periodUs - guardUs)
       let left = max - Math.min(units, max)
-      const full = this.#tracked.get(`${limit}\0${key}`)?.moments.findLast((moment) => (left -= moment.units) < 0)
-      if (full) us = Math.max(us, full.toUs + periodUs)
+      const full = apart && moments.findLast((moment) => (left -= moment.units) < 0)
+      if (full) us = Math.max(us, Math.min(apart.toUs, full.toUs) + periodUs)
     }
     return us
   }
+
+  #forget(name: string): void {
+    this.#moments -= this.#tracked.get(name)?.moments.length ?? 0
+    this.#tracked.delete(name)
+  }
 }
 
-function add(moments: Moment[], { guardUs, periodUs, units }: KeptWindow, nowUs: number): void {
+function add(moments: Moment[], { guardUs, periodUs, units }: KeptWindow, atUs: number, nowUs: number): void {
   const last = moments.at(-1)
   if (last && nowUs - last.fromUs <= guardUs * MOMENT) {
+    last.atUs = Math.min(last.atUs, atUs)
     last.toUs = nowUs
     last.units += units
-  } else moments.push({ fromUs: nowUs, toUs: nowUs, units })
+  } else moments.push({ atUs, fromUs: nowUs, toUs: nowUs, units })
   const kept = moments.findIndex(({ toUs }) => toUs + periodUs > nowUs)
-  moments.splice(0, Math.max(kept, moments.length - AT_MOST))
+  moments.splice(0, Math.max(kept, moments.length - OF_A_BUCKET))
 }

@@ -320,6 +320,52 @@ describe('starts of a sliding window', () => {
     expect(stage.begun.map(([, now]) => now)).toEqual([500, 1520, 9000])
   })
 
+  it('of one store window never wait for each other, though units have come back', async () => {
+    const stage = new Stage()
+    await claimed(stage, 0, 30, units(0, 4))
+    await claimed(stage, 500, 530, units(500, 4))
+    await claimed(stage, 1025, 1025, units(1025, 4))
+    await claimed(stage, 1400, 1400, units(1400, 4))
+    await stage.until(3000)
+    // The third waits for the first alone, since its store counts it with the second.
+    expect(stage.begun.map(([, now]) => now)).toEqual([30, 530, 1030, 1400])
+  })
+
+  it('that wait for room are not given back, however long it takes', async () => {
+    const stage = new Stage()
+    await claimed(stage, 0, 50, units(0, 1))
+    await claimed(stage, 100, 400, units(100, 3))
+    stage.hold.terms()
+    stage.answer(1100, ...units(1110, 2), ...units(1125, 2))
+    await stage.until(2000)
+    expect([stage.back, stage.begun.map(([at]) => at)]).toEqual([[], [0, 100, 1110, 1125]])
+  })
+
+  it('of a short window wait by the fine timer', async () => {
+    const stage = new Stage()
+    await claimed(stage, 0, 30, units(0, 4))
+    stage.timers.length = 0
+    await claimed(stage, 1020, 1020, units(1020, 4))
+    expect(stage.timers).toEqual(['whole'])
+    stage.hold.take(() => true)
+    stage.timers.length = 0
+    const short = { limit: 'w', key: 'short', max: 1, periodUs: 50_000, guardUs: 1000, units: 1 }
+    const job = (at: number): GrantedJob =>
+      ({ seq: ++seq, queue: 'q', startedUs: at * 1000, uses: [], windows: [short] }) as unknown as GrantedJob
+    stage.hold.terms()
+    await stage.until(1030)
+    stage.hold.add([job(1020)], 1_020_000)
+    await stage.until(1071)
+    stage.hold.terms()
+    stage.hold.add([job(1071)], 1_071_000)
+    expect(stage.timers).toEqual(['fine'])
+    await stage.until(2000)
+    expect(stage.begun.slice(1)).toEqual([
+      [1020, 1030],
+      [1071, 1080],
+    ])
+  })
+
   it('begin one after the other without a drift, if each begin takes long', async () => {
     const stage = new Stage()
     stage.beginMs = 50

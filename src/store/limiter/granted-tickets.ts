@@ -39,7 +39,8 @@ export class GrantedTickets {
   #removing: Promise<void> | null = null
   /** Those of this turn of the event loop that take permits: one write begins them. */
   #due: GrantedJob[] = []
-  readonly #beginning = new Set<Promise<void>>()
+  /** The writes of starts under way. Each tells whether it succeeded. */
+  readonly #beginning = new Set<Promise<boolean>>()
 
   constructor(options: GrantedTicketsOptions) {
     this.#options = options
@@ -88,15 +89,16 @@ export class GrantedTickets {
     return this.#hold.changing(uses, change)
   }
 
-  /** Begins the tickets of a claim that are due, and holds the others. */
-  async add(worker: number, claim: Claim): Promise<void> {
+  /** Begins the tickets of a claim that are due, and holds the others. @returns whether the writes of starts succeeded */
+  async add(worker: number, claim: Claim): Promise<boolean> {
     this.#worker = worker
     this.#claimedUs = this.#options.store.nowUs()
     for (const job of claim.jobs) this.#pending.set(job.id, job)
     void this.#giveBack(this.#hold.recall(claim))
     this.#hold.add(claim.jobs, claim.nowUs)
-    await Promise.all(this.#beginning)
+    const begun = await Promise.all(this.#beginning)
     this.#removeSoon()
+    return !begun.includes(false)
   }
 
   /** Gives back those of these tickets that are held; absent: all. Then they wait again. */
@@ -136,7 +138,7 @@ export class GrantedTickets {
     if (job.holds) {
       if (this.#due.push(job) > 1) return
       const begins = Promise.resolve().then(() => this.#beginDue())
-      const ends = begins.catch(() => this.#options.returned(true)).finally(() => this.#beginning.delete(ends))
+      const ends = begins.finally(() => this.#beginning.delete(ends))
       this.#beginning.add(ends)
       return
     }
@@ -147,8 +149,8 @@ export class GrantedTickets {
   }
 
   /** Begins the tickets of one turn of the event loop that take permits. */
-  async #beginDue(): Promise<void> {
-    const { store, leaseUs, requestOf, begin } = this.#options
+  async #beginDue(): Promise<boolean> {
+    const { store, leaseUs, requestOf, begin, returned } = this.#options
     const jobs = this.#due.splice(0)
     const tickets = jobs.map(({ id, seq }) => {
       const request = requestOf(id)
@@ -163,6 +165,10 @@ export class GrantedTickets {
         const id = tickets[i]?.permit ?? job.id
         begin(job, { kind: 'granted', atUs: job.startedUs, permit: of.length === 0 ? null : { id, of } })
       }
+      return true
+    } catch {
+      returned(true)
+      return false
     } finally {
       for (const { id } of jobs) this.#pending.delete(id)
       if (this.#pending.size === 0) this.#removeSoon()

@@ -320,8 +320,7 @@ export class Tickets {
         const ahead = this.#lines.crowd ? 0 : slots
         return { worker, leaseUs, ...granted.terms(), queues: [{ queue, slots, ahead }] }
       })
-      await granted.add(worker, claim)
-      this.#failures = 0
+      if (await granted.add(worker, claim)) this.#failures = 0
       if (claim.wakesOthers) engine?.changed()
       engine?.claimed({ ...claim, jobs: [], rejected: claim.rejected.filter((each) => each.task !== TICKET) })
       for (const { id, task } of claim.rejected) if (task === TICKET) this.#reject(id)

@@ -322,7 +322,7 @@ async function write(
     flows: progress.flows,
     unresolved: kindsOf(read.unresolved),
     ...told,
-    ...(request.aheadUs && recallOf(read.generation, decision, pausedOf(read), read.holds ?? [])),
+    ...((request.holds ?? request.aheadUs) && recallOf(read.generation, decision, pausedOf(read), read.holds ?? [])),
     closed: await namedHeads(db, told.closed),
     ...(progress.unknown.size > 0 && { unknown: [...progress.unknown.values()] }),
     ...decision.elsewhere.written(),

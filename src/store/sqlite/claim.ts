@@ -142,7 +142,7 @@ export function claim(context: Context, all: ClaimRequest): Claim {
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: Math.min(fireUs, dueUs) >= NEVER_US ? null : Math.min(fireUs, dueUs),
     ...told,
-    ...(request.aheadUs &&
+    ...((request.holds ?? request.aheadUs) &&
       recallOf(context.policies.current.generation, decision, work.paused, heldBuckets(context, request))),
     closed: named(told.closed, refusedRows(context, toName(told.closed)), waitingIn(context, told.closed)),
     ...(unknown.length > 0 && { unknown }),

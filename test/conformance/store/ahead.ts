@@ -245,6 +245,18 @@ export function ahead(backend: StoreBackend): void {
       await harness().store.pauseQueue('q', true)
       expect((await harness().claim(AHEAD)).pausedQueues).toEqual(['q'])
     })
+
+    it('tells as much to a process that holds starts and asks for none ahead', async () => {
+      const { add, claim, define } = bound(harness())
+      await define({ r: STRICT })
+      await add('r', { limits: ['r'] }, 2)
+      const terms = { aheadMs: 0, holds: ['r'] }
+      expect((await claim(terms)).jobs).toHaveLength(1)
+      await harness().store.penalize('r', '', harness().us(1000))
+      await harness().store.pauseQueue('q', true)
+      const { closedNow, generation, pausedQueues } = await claim(terms)
+      expect([closedNow, pausedQueues, typeof generation]).toEqual([[{ limit: 'r', key: '' }], ['q'], 'number'])
+    })
   })
 
   it('shows when a held job starts', async () => {
