@@ -609,6 +609,17 @@ function waking(backend: StoreBackend): void {
     expect((await w.signal('a', 'go', '4', 'e2')).kind).toBe('stored')
   })
 
+  test('a signal that is sent again after its flow has ended is a duplicate, any other one has come too late', async () => {
+    const w = harness()
+    await w.begin('a')
+    await w.start()
+    await w.signal('a', 'go', '1', 'e1')
+    await w.settle('a')
+    expect((await w.signal('a', 'go', '1', 'e1')).kind).toBe('duplicate')
+    expect((await w.signal('a', 'go', '1', 'e2')).kind).toBe('ended')
+    expect((await w.signal('a', 'go', '1')).kind).toBe('ended')
+  })
+
   test('the once of a signal counts for its name: a misspelt signal takes it from no other', async () => {
     const w = harness()
     await w.begin('a')

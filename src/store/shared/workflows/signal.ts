@@ -27,9 +27,10 @@ export function* signalFlow(
   const flow = seq === null ? undefined : (yield* lockFlows(access, [seq])).get(seq)
   if (!flow) return { kind: 'missing' }
   const { id } = flow
+  // A sender that lost the answer asks again, perhaps after its signal has let the flow end.
+  if (once !== null && (yield* get(db, SENT, flow.seq, signal, once))) return { kind: 'duplicate', id }
   if (flow.state !== 'running')
     return 'key' in to ? yield* signalFlow(access, to, signal, payload, once) : { kind: 'ended', id }
-  if (once !== null && (yield* get(db, SENT, flow.seq, signal, once))) return { kind: 'duplicate', id }
   if (flow.events >= MAX_UNREAD_SIGNALS && (yield* get(db, FULL, flow.seq))) return { kind: 'full', id }
   yield* run(db, INSERT, flow.seq, signal, payload, once)
   flow.events++

@@ -23,6 +23,14 @@ BEGIN
       r_kind := 'missing';
       RETURN;
     END IF;
+    -- A sender that lost the answer asks again, perhaps after its signal has let the flow end.
+    IF p_once IS NOT NULL AND EXISTS (
+      SELECT 1 FROM sluice.flow_signals s
+      WHERE s.flow = v_seq AND s.name = p_signal AND s.once = p_once
+    ) THEN
+      r_kind := 'duplicate';
+      RETURN;
+    END IF;
     EXIT WHEN v_state = {{flow.running}};
     -- It ended before it was locked: another may have the key by now.
     IF p_key IS NULL THEN
@@ -30,13 +38,6 @@ BEGIN
       RETURN;
     END IF;
   END LOOP;
-  IF p_once IS NOT NULL AND EXISTS (
-    SELECT 1 FROM sluice.flow_signals s
-    WHERE s.flow = v_seq AND s.name = p_signal AND s.once = p_once
-  ) THEN
-    r_kind := 'duplicate';
-    RETURN;
-  END IF;
   IF v_events >= {{max_unread_signals}} AND EXISTS (
     SELECT 1 FROM sluice.flow_signals s WHERE s.flow = v_seq AND s.payload IS NOT NULL
     OFFSET {{max_unread_signals}} - 1

@@ -1,0 +1,1 @@
+-- Only functions: a signal that is sent again after its flow has ended is a duplicate.
