@@ -249,3 +249,33 @@ test.each(kinds)(
   },
   240_000,
 )
+
+test.each(kinds)(
+  'a NUL in any part of a path or a query on $name is no error of the store',
+  async (kind) => {
+    const d = await HttpHarness.open({ engine: { store: kind.create(), durability: 'process' }, http: {} })
+    const id = await d.push()
+    const failures: string[] = []
+    let asked = 0
+    const ask = async (method: string, path: string, body: unknown): Promise<void> => {
+      asked++
+      const headers = {
+        'Content-Type': path.startsWith('/monitor') ? 'application/json' : 'application/openjobspec+json',
+      }
+      const given = method === 'GET' ? {} : { body: JSON.stringify(body), headers }
+      const response = await d.app.fetch(new Request(`http://server${path}`, { method, ...given }))
+      await response.body?.cancel()
+      if (response.status >= 500) failures.push(`${method} ${path} → ${response.status}`)
+    }
+    for (const { method, name, path, query } of ROUTES.filter((route) => route.name !== 'reset')) {
+      const body = withIds(GOOD[name], id) ?? {}
+      if (path.includes(':')) await ask(method, path.replaceAll(/:[a-z]+/g, '%00'), body)
+      const good = path.replace(':id', id).replaceAll(/:[a-z]+/g, 'q')
+      const members = Object.keys((query as { readonly shape?: object } | undefined)?.shape ?? {})
+      for (const member of members) await ask(method, `${good}?${member}=%00`, body)
+    }
+    expect(failures).toEqual([])
+    expect(asked).toBeGreaterThan(100)
+  },
+  240_000,
+)

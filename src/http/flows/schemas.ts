@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { didYouMean } from '../../base/nearest.ts'
-import { isName, LONGEST_NAME as LONGEST } from '../../base/text.ts'
+import { isName, isStorable, LONGEST_NAME as LONGEST } from '../../base/text.ts'
 import { Delay, JobParams } from '../ojs/schemas.ts'
 
 /** A text by which a caller names something of a flow. */
@@ -8,6 +8,12 @@ export const FlowName: z.ZodString = z
   .string()
   .refine((text) => isName(text), `Invalid input: expected 1 to ${LONGEST} characters`)
   .meta({ minLength: 1, maxLength: LONGEST })
+
+/** A text that a list is searched for. */
+export function soughtText(longest: number): z.ZodOptional<z.ZodString> {
+  const refusal = 'Invalid input: expected no NUL and no half surrogate pairs'
+  return z.string().max(longest).refine(isStorable, refusal).optional()
+}
 
 /** An object of which every unknown member is refused. */
 export function strict<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$strict> {
@@ -73,8 +79,8 @@ export const FlowsQuery: z.ZodType<{
   limit: number
   cursor?: string | undefined
 }> = z.object({
-  workflow: z.string().max(LONGEST).optional(),
-  key: z.string().max(LONGEST).optional(),
+  workflow: soughtText(LONGEST),
+  key: soughtText(LONGEST),
   state: States.optional().meta({ description: 'One state, or several with commas between them.' }),
   limit: z.coerce.number().int().min(1).max(100).default(25),
   cursor: z.string().max(64).optional().meta({ description: 'The next_cursor of the page before.' }),

@@ -3,7 +3,7 @@ import { type FlowStepView, type FlowView, flowViewOf } from '../../engine/api/f
 import { FLOW_KINDS, FLOW_STATES, type FlowQuery, type FlowRecord } from '../../jobs/flow.ts'
 import type { Call, Operation } from '../operation.ts'
 import { namedFlow, ownKey, visibleTo } from '../flows/owner.ts'
-import { FlowName } from '../flows/schemas.ts'
+import { FlowName, soughtText } from '../flows/schemas.ts'
 import { wordsJson } from '../flows/flow-json.ts'
 import { cursorBehind, flowStatesOf, placeOfCursor } from '../flows/look-at-flows.ts'
 import { notFound, Refusal } from '../refusal.ts'
@@ -59,8 +59,8 @@ export const listFlows: Operation = monitorOperation({
   name: 'monitorFlows',
   summary: 'List flows, newest first. Go on while a page has a cursor.',
   query: z.strictObject({
-    workflow: z.string().max(1000).optional(),
-    key: z.string().max(1000).optional(),
+    workflow: soughtText(1000),
+    key: soughtText(1000),
     state: z.string().max(200).optional().meta({ description: 'States with commas between them.' }),
     kind: z.enum(FLOW_KINDS as [(typeof FLOW_KINDS)[number]]).optional(),
     size: z.coerce.number().int().min(1).max(200).default(50),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isStorable } from '../../base/text.ts'
 import { type Call, type Method, operation, type Operation, type Out } from '../operation.ts'
 
 type Schema = z.ZodType | undefined
@@ -51,7 +52,11 @@ export function monitorOperation<
 }
 
 /** The name of something, in a path. */
-export const Name: z.ZodType<string> = z.string().min(1).max(1024)
+export const Name: z.ZodType<string> = z
+  .string()
+  .min(1)
+  .max(1024)
+  .refine(isStorable, 'Invalid input: expected no NUL and no half surrogate pairs')
 
 /** Why a change is made: kept in the record of changes. */
 export const Reason: z.ZodOptional<z.ZodString> = z
