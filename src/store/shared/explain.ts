@@ -86,7 +86,9 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const bucket = laneState === LANE.waiting ? buckets.find((each) => each.id === stored.bucket) : undefined
   const guard = bucket?.policy && guardInForce(bucket.policy)
   const backend = bucket?.policy?.backend
-  const expectedStartUs = latest(outlooks)
+  const pausesEndUs = pausesEnd(limits, buckets)
+  const soonestUs = latest(outlooks)
+  const expectedStartUs = soonestUs === null || pausesEndUs === Infinity ? null : Math.max(soonestUs, pausesEndUs)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
   const overrides = bucket ? overridesOf(limits, bucket.limit, bucket.key) : []
   const changes = overrides.some(
@@ -96,6 +98,7 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const isExact =
     backend === undefined &&
     !buckets[0]?.policy?.reserve &&
+    pausesEndUs === 0 &&
     only?.exact === true &&
     staff.served &&
     staff.known &&
@@ -153,6 +156,15 @@ function guaranteeOf(
     first = { limit, key, fromUs: fromUs === Infinity ? null : fromUs }
   }
   return first && { guarantee: first }
+}
+
+/** When the pauses of all buckets of a job have ended; 0: none is paused. Infinity: one has no end. */
+function pausesEnd(limits: Parameters<typeof overridesOf>[0], buckets: readonly StoredBucket[]): number {
+  const ends = buckets.map(({ limit, key, policy }) => {
+    const overrides = policy?.mode === 'shadow' ? [] : overridesOf(limits, limit, key)
+    return isPaused(overrides) ? (pausedUntilUs(overrides) ?? Infinity) : 0
+  })
+  return Math.max(0, ...ends)
 }
 
 /** Every bucket must admit a job, so the last one decides; null: a permit has to return first. */

@@ -276,11 +276,32 @@ function pauses(backend: StoreBackend): void {
     await w.add('a', { limits: ['r'] })
     expect(await w.wake()).toBe(1500)
     expect(await w.bucket('r')).toMatchObject({ nextStartUs: w.us(1500) })
-    expect(await w.explain('a')).toMatchObject({ untilUs: w.us(1500), overrides: [{ kind: 'pause' }] })
+    const pause = { untilUs: w.us(1500), expectedStartUs: w.us(1500), exact: false, overrides: [{ kind: 'pause' }] }
+    expect(await w.explain('a')).toMatchObject(pause)
     w.at(1499.999)
     expect(await w.start()).toEqual([])
     w.at(1500)
     expect(await w.start()).toEqual(['a'])
+  })
+
+  test('a job under a pause without an end has no expected start, whichever of its limits is paused', async () => {
+    const w = harness()
+    const defined = {
+      rate: { rate: 5, per: '5s' },
+      every: { every: '1s' },
+      window: { window: 'fixed', max: 5, per: '5s' },
+    }
+    await w.define(defined as Parameters<typeof w.define>[0])
+    const limits = ['rate', 'every', 'window']
+    for (const limit of limits) await w.add(limit, { limits: [limit] })
+    await w.add('all', { limits })
+    for (const limit of limits) await w.pause(limit)
+    expect(await w.start()).toEqual([])
+    w.at(1000)
+    for (const id of [...limits, 'all']) expect((await w.explain(id)).expectedStartUs).toBe(null)
+    for (const limit of ['rate', 'every']) await w.resume(limit)
+    expect((await w.explain('rate')).expectedStartUs).not.toBe(null)
+    expect((await w.explain('all')).expectedStartUs).toBe(null)
   })
 
   test('a pause of the limit holds a key beside any override, and leaves that as it was', async () => {
