@@ -28,7 +28,9 @@ const LONGEST_CRON = 255
  * @throws {SluiceError} `duration.invalid`
  */
 export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what: string): Recurrence {
-  if ((every === undefined) === (cron === undefined))
+  if (every === undefined && cron === undefined)
+    throw invalid(what, 'neither every nor cron is there. Expected one of them.')
+  if (every !== undefined && cron !== undefined)
     throw invalid(what, 'every and cron exclude each other. Expected one of them.')
   if (every !== undefined) {
     if (timezone !== undefined)

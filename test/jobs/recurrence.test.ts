@@ -151,7 +151,7 @@ describe('a cron', () => {
 
 describe('what cannot be a recurrence is refused', () => {
   test.each([
-    [{}, 'every and cron exclude each other'],
+    [{}, 'neither every nor cron is there'],
     [{ every: '1s', cron: '* * * * *' }, 'every and cron exclude each other'],
     [{ every: '1s', timezone: 'UTC' }, 'timezone belongs to cron'],
     [{ every: '9ms' }, 'Expected at least 10 ms'],

@@ -162,7 +162,7 @@ function ruleKind(fields: Fields, what: string): keyof typeof RULES | null {
   // `every`, the last, may also join the others. Alone it is the rule.
   const kind = (Object.keys(RULES) as (keyof typeof RULES)[]).find((each) => fields[each] !== undefined) ?? null
   if (kind === null && fields['max'] !== undefined)
-    throw invalid(what, `max needs a window. Add window: 'sliding' or window: 'fixed'.`)
+    throw invalid(what, `max needs a window. Add window: 'sliding' or 'fixed'.`)
   return kind
 }
 
@@ -173,16 +173,18 @@ function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: st
     if (field === 'of')
       throw invalid(
         what,
-        'of names a common limit. Only limit(name, policy) in code and the limits of a server can do that. Remove it.',
+        "of names a common limit. Only limit(name, policy) in code and a server's limits can do that. Remove it.",
       )
     if (ALL_FIELDS.includes(field)) {
       const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
       throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}. Remove it.`)
     }
-    const hint = didYouMean(field, allowed)
+    // Without a rule, the field may be a misspelt one.
+    const known = kind === null ? ALL_FIELDS : allowed
+    const hint = didYouMean(field, known)
     throw invalid(
       what,
-      `${field} (${show(fields[field])}) is not a field of a policy${hint}Expected ${allowed.join(', ')}.`,
+      `${field} (${show(fields[field])}) is not a field of a policy${hint}Expected ${known.join(', ')}.`,
     )
   }
   if (kind === null && fields['concurrency'] === undefined)
