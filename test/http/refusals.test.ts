@@ -28,6 +28,7 @@ test.each(cursed)('%s refuses a cursor that no page returned with 400', async (p
 
 test.each([
   '/ojs/v1/admin/jobs?state=done',
+  ...['queu:mail', 'all', 'job:', ''].map((channel) => `/ojs/v1/events/stream?channel=${channel}`),
   '/flows/v1/flows?state=done',
   '/monitor/v1/flows?state=done',
   '/monitor/v1/flows?kind=other',

@@ -122,10 +122,11 @@ function streamOf(
 }
 
 function channelOf(channel: string | undefined): (event: LoggedEvent) => boolean {
-  const [, kind, name] = /^(job|queue):(.*)$/.exec(channel ?? '') ?? []
+  if (channel === undefined) return () => true
+  const [, kind, name] = /^(job|queue):(.+)$/s.exec(channel) ?? []
   if (kind === 'job') return ({ event }) => event.data['job_id'] === name
   if (kind === 'queue') return ({ event }) => event.data['queue'] === name
-  return () => true
+  throw invalid('channel is invalid. Expected job:ID or queue:NAME; omit it for all events.')
 }
 
 function isVisible({ tenant, access }: Call<unknown, unknown, unknown>, { tenant: of, event }: LoggedEvent): boolean {
