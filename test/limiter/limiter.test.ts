@@ -648,9 +648,9 @@ describe('a wrong argument', () => {
     const other = harness()
     const { limiter } = harness()
     const permit = await other.limiter.acquire([crm])
-    const refused = { code: 'option.invalid', message: expect.stringContaining('it is of another limiter') }
-    await expect(limiter.run([crm], () => 'ran', { permit })).rejects.toMatchObject(refused)
-    for (const units of [-1, 1]) await expect(limiter.charge(crm, units, permit)).rejects.toMatchObject(refused)
+    const foreign = /it is of another limiter/
+    await expect(limiter.run([crm], () => 'ran', { permit })).rejects.toThrow(foreign)
+    for (const units of [-1, 1]) await expect(limiter.charge(crm, units, permit)).rejects.toThrow(foreign)
     for (const none of [{}, null, 'permit'])
       await expect(limiter.charge(crm, -1, none as never)).rejects.toMatchObject({ code: 'option.invalid' })
     await other.limiter.charge(crm, -1, permit)

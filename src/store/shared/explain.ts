@@ -6,6 +6,7 @@ import { type Explanation, firstOf, type WorkerWait } from '../contract/waits.ts
 import { get } from './get.ts'
 import { loadBuckets } from './buckets.ts'
 import { column, columns } from './columns.ts'
+import type { Override } from '../contract/limits.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { heldAsWhole, type LimitedQueue } from './queue-limits.ts'
 import { ask, type Reading } from './reading.ts'
@@ -87,22 +88,17 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const guard = bucket?.policy && guardInForce(bucket.policy)
   const backend = bucket?.policy?.backend
   const pausesEndUs = pausesEnd(limits, buckets)
-  const soonestUs = latest(outlooks)
-  const expectedStartUs = soonestUs === null || pausesEndUs === Infinity ? null : Math.max(soonestUs, pausesEndUs)
+  const expectedStartUs = latest(outlooks, pausesEndUs)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
   const overrides = bucket ? overridesOf(limits, bucket.limit, bucket.key) : []
-  const changes = overrides.some(
-    ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
-  )
   // A job that its budget would admit now waits for a free slot, and the length of that wait is unknown.
   const isExact =
     backend === undefined &&
     !buckets[0]?.policy?.reserve &&
-    pausesEndUs === 0 &&
     only?.exact === true &&
     staff.served &&
     staff.known &&
-    !changes &&
+    !changesBefore(expectedStartUs, overrides, pausesEndUs) &&
     (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
@@ -158,6 +154,12 @@ function guaranteeOf(
   return first && { guarantee: first }
 }
 
+/** Whether a pause or the end of an override changes the budget before a start. */
+function changesBefore(startUs: number | null, overrides: readonly Override[], pausesEndUs: number): boolean {
+  if (pausesEndUs > 0) return true
+  return overrides.some(({ untilUs }) => untilUs !== null && (startUs === null || untilUs < startUs))
+}
+
 /** When the pauses of all buckets of a job have ended; 0: none is paused. Infinity: one has no end. */
 function pausesEnd(limits: Parameters<typeof overridesOf>[0], buckets: readonly StoredBucket[]): number {
   const ends = buckets.map(({ limit, key, policy }) => {
@@ -167,12 +169,15 @@ function pausesEnd(limits: Parameters<typeof overridesOf>[0], buckets: readonly 
   return Math.max(0, ...ends)
 }
 
-/** Every bucket must admit a job, so the last one decides; null: a permit has to return first. */
-function latest(outlooks: readonly Outlook[]): number | null {
+/**
+ * Every bucket must admit a job, so the last one decides, and no pause may be left. Null: a permit has to return first,
+ * or a pause has no end.
+ */
+function latest(outlooks: readonly Outlook[], pausesEndUs: number): number | null {
   let latestUs: number | null = null
   for (const { startUs } of outlooks) {
-    if (startUs === null) return null
-    latestUs = Math.max(latestUs ?? 0, startUs)
+    if (startUs === null || pausesEndUs === Infinity) return null
+    latestUs = Math.max(latestUs ?? pausesEndUs, startUs)
   }
   return latestUs
 }
