@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { createIds } from '../../src/base/ids.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { call, input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
@@ -34,7 +35,10 @@ async function filled(url: string): Promise<string[]> {
   const once = await sync.enqueue({ tenant: 'one' }, { unique: 'only', meta: { a: 2 ** 60 }, tags: ['t'] })
   await engine.schedule(sync, { tenant: 'acme' }, { cron: '0 9 * * *', timezone: 'Europe/Paris', name: 'daily' })
   await engine.stop()
-  return [...jobs, later, once].map(({ id }) => id)
+  // A server's queues have the names of their tenants before their own.
+  const ofTenant = createIds(systemClock)()
+  await inStore(url, (store) => store.push([{ ...PLAIN, id: ofTenant, queue: 'acme/default' }], []))
+  return [...[...jobs, later, once].map(({ id }) => id), ofTenant]
 }
 
 const PLAIN: NewJob = {
@@ -93,17 +97,17 @@ describe.each(ways)('from $name', (from, to) => {
     const file = join(folder(), 'jobs.ndjson')
     const exported = await sluice(['export', '--to', file, '--json', '--store', source])
     expect(exported).toMatchObject({ code: 0, err: '' })
-    expect(JSON.parse(exported.out)).toEqual({ limits: 2, schedules: 1, jobs: 5, leftOut: 0 })
+    expect(JSON.parse(exported.out)).toEqual({ limits: 2, schedules: 1, jobs: 6, leftOut: 0 })
     const imported = await sluice(['import', file, '--yes', '--json', '--store', target])
     expect(imported).toMatchObject({ code: 0, err: '' })
-    expect(JSON.parse(imported.out)).toEqual({ limits: 2, schedules: 1, jobs: 5, skipped: 0, kept: [] })
+    expect(JSON.parse(imported.out)).toEqual({ limits: 2, schedules: 1, jobs: 6, skipped: 0, kept: [] })
     expect(await standing(target)).toEqual(await standing(source))
     const again = await sluice(['import', file, '--yes', '--store', target])
     expect(again).toMatchObject({ code: 1, out: '' })
     expect(ids.some((id) => again.err.includes(id))).toBe(true)
     expect(await sluice(['import', file, '--yes', '--duplicates', 'skip', '--store', target])).toMatchObject({
       code: 0,
-      out: '2 limits, 1 schedules and 0 jobs were imported. 5 jobs were skipped: the store has them.\n',
+      out: '2 limits, 1 schedules and 0 jobs were imported. 6 jobs were skipped: the store has them.\n',
     })
   })
 })
@@ -133,7 +137,7 @@ test.each(kinds)('a limit or a schedule with another definition on $name is neve
   expect(asked.err).toContain('The store keeps its own definition of limit crm, schedule daily.\nImport 1 limits, 0')
   const kept = await sluice(['import', file, '--yes', '--duplicates', 'skip', '--json', '--store', target])
   const words = ['limit crm', 'schedule daily']
-  expect(JSON.parse(kept.out)).toEqual({ limits: 1, schedules: 0, jobs: 5, skipped: 0, kept: words })
+  expect(JSON.parse(kept.out)).toEqual({ limits: 1, schedules: 0, jobs: 6, skipped: 0, kept: words })
   expect(await definitions()).toEqual(before)
 })
 
@@ -199,6 +203,8 @@ describe('a bad file', () => {
       [{ ...good, priority: 101 }, 'priority'],
       [{ ...good, pirority: 1 }, 'pirority'],
       [{ ...good, queue: 'No Queue' }, 'queue name is invalid'],
+      [{ ...good, queue: 'acme/No Queue' }, 'queue name is invalid'],
+      [{ ...good, queue: 'a b/default' }, 'queue name is invalid'],
       [{ ...good, runAt: 'tomorrow' }, 'runAt'],
       [{ ...good, runAt: '9999-01-01T00:00:00Z' }, 'runAt'],
       [{ ...good, uses: [{ limit: 'crm', weight: 0 }] }, 'weight'],
@@ -259,7 +265,7 @@ describe('a bad file', () => {
     expect(readFileSync(file, 'utf8')).toBe('mine')
     const { code, out, err } = await sluice(['export', '--store', url])
     expect(code).toBe(0)
-    expect(err).toContain('5 jobs were exported')
+    expect(err).toContain('6 jobs were exported')
     expect(
       out
         .trim()

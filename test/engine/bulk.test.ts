@@ -117,7 +117,7 @@ describe.each(stores)('a change of many jobs on $name', ({ create }) => {
         })
     }
     await expect(jobs.moveMany({ queue: 'slow' }, { to: 'Not A Queue' })).rejects.toThrow('queue name is invalid')
-    await expect(jobs.moveMany({ queue: 'slow' }, {} as never)).rejects.toThrow('queue name is invalid')
+    await expect(jobs.moveMany({ queue: 'slow' }, {} as never)).rejects.toThrow('The queue is invalid')
     expect(await jobs.count({ states: ['available'], queue: 'slow' })).toBe(1)
   })
 

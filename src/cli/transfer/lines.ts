@@ -10,6 +10,7 @@ import { isStorable, isTaskName, LONGEST_NAME } from '../../base/text.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
 import { wordsOf } from '../../http/checked.ts'
 import { Priority } from '../../http/priority.ts'
+import { isTenant, splitName } from '../../http/tenant.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import { firstDueUs } from '../../jobs/recurrence.ts'
@@ -138,6 +139,13 @@ function jobOf({ id, uniqueKey, runAt, expiresAt, pending, ...job }: z.output<ty
   }
 }
 
+/** A server's queues have the names of their tenants before their own. */
+function checkStoredQueue(queue: string): string {
+  const { tenant, name } = splitName(queue)
+  checkQueue(isTenant(tenant) ? name : queue)
+  return queue
+}
+
 type Plain = z.output<z.ZodObject<typeof JobFields>>
 
 function plainOf({
@@ -155,7 +163,7 @@ function plainOf({
   if (new Set(names).size < names.length) throw new RangeError('uses names one budget twice')
   return {
     task,
-    queue: checkQueue(queue),
+    queue: checkStoredQueue(queue),
     priority,
     input: toJsonText(input ?? null, 'input'),
     uses: inLaneOrder([...uses]),

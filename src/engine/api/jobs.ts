@@ -11,7 +11,6 @@ import type { JobChange } from '../../store/contract/change-jobs.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
 import { reportFlow } from '../events/flow-news.ts'
-import { checkQueue } from '../define/call-options.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { Results } from '../run/results.ts'
 import { BULK_OPTIONS, type BulkHooks, bulkMatch, type BulkOptions, type BulkResult, changeMany } from './bulk.ts'
@@ -28,6 +27,7 @@ import {
 import { type JobExplanation, wordsFor } from './job-explanation.ts'
 import { dateOf, detailedViewOf, type JobView, type JobWithFailures, viewOf } from './job-view.ts'
 import { viewOfOverride } from './override-view.ts'
+import { knownQueue } from './queues.ts'
 
 interface Hooks {
   readonly clock: Clock
@@ -241,7 +241,8 @@ export class JobsApi {
   async moveMany(filter: JobFilter, options: BulkOptions & { readonly to: string }): Promise<BulkResult> {
     checkOptions(options, ['to', ...BULK_OPTIONS], 'jobs.moveMany: the options')
     const { to, ...rest } = options
-    return this.#change({ kind: 'place', queue: checkQueue(to), priority: null }, filter, rest, 'jobs.moveMany')
+    const queue = await knownQueue(await this.#hooks.store(), to)
+    return this.#change({ kind: 'place', queue, priority: null }, filter, rest, 'jobs.moveMany')
   }
 
   /**

@@ -83,7 +83,7 @@ export class QueuesApi {
         `queues.bound: the bound is invalid: ${show(most)}. Expected 1 to 1,000,000,000, or null.`,
       )
     const store = await this.#hooks.store()
-    await store.boundQueue(await known(store, queue), most === null ? null : { maxDepth: most, warnAt: null })
+    await store.boundQueue(await knownQueue(store, queue), most === null ? null : { maxDepth: most, warnAt: null })
   }
 
   /**
@@ -107,7 +107,7 @@ export class QueuesApi {
     const timeoutMs = timeout === undefined ? Infinity : durationMs(timeout, 'queues.drain: timeout')
     const { clock } = this.#hooks
     const store = await this.#hooks.store()
-    const name = await known(store, queue)
+    const name = await knownQueue(store, queue)
     const untilMs = clock.now() + timeoutMs
     for (;;) {
       signal?.throwIfAborted()
@@ -126,7 +126,7 @@ export class QueuesApi {
   async #pause(queue: string, paused: boolean): Promise<void> {
     const { store: open, wakeup } = this.#hooks
     const store = await open()
-    await store.pauseQueue(await known(store, queue), paused)
+    await store.pauseQueue(await knownQueue(store, queue), paused)
     wakeup.notify('work')
   }
 
@@ -146,11 +146,14 @@ export class QueuesApi {
   }
 }
 
-/** A queue on record, or a name that a queue may have. @throws {SluiceError} `queue.invalid` */
-async function known(store: Store, queue: string): Promise<string> {
+/**
+ * A queue on record, or a name that a queue may have. A server's queues have the names of their tenants before their own.
+ * @param named its name for the caller @throws {SluiceError} `queue.invalid`
+ */
+export async function knownQueue(store: Store, queue: string, named: string = queue): Promise<string> {
   checkText(queue, 'The queue')
-  // A server's queues have the names of their tenants before their own.
-  return (await store.queues()).some(({ name }) => name === queue) ? queue : checkQueue(queue)
+  if ((await store.queues()).every(({ name }) => name !== queue)) checkQueue(named)
+  return queue
 }
 
 function viewOf(

@@ -2,9 +2,8 @@ import { z } from 'zod'
 import { countMatches } from '../../engine/api/find-jobs.ts'
 import type { JobMatch, TimeBound } from '../../jobs/job-filter.ts'
 import { jobFilterOfTexts } from '../../jobs/job-filter-text.ts'
-import { checkQueue } from '../../engine/define/call-options.ts'
+import { knownQueue } from '../../engine/api/queues.ts'
 import type { JobChange } from '../../store/contract/change-jobs.ts'
-import type { Store } from '../../store/contract/store.ts'
 import { type Call, operation, type Operation } from '../operation.ts'
 import { Priority } from '../priority.ts'
 import { invalid, notFound } from '../refusal.ts'
@@ -67,7 +66,7 @@ export const startBulk: Operation = operation({
       throw invalid('filter is empty. Expected at least one field, or all: true for every job.')
     const match = seenMatch(call, jobFilterOfTexts(fields, 'filter'))
     const store = await server.remote.store()
-    if (change.kind === 'place' && change.queue !== null) await requireQueue(store, change.queue, call.body.to ?? '')
+    if (change.kind === 'place' && change.queue !== null) await knownQueue(store, change.queue, call.body.to ?? '')
     const createdMs = server.clock.now()
     const bound = match && boundedBy(match, createdMs)
     const total = bound ? (await countMatches(store, bound, change)).found : 0
@@ -148,12 +147,6 @@ function changeOf(call: AnyCall, { action, to, priority }: z.output<typeof Body>
   if (action === 'move' || action === 'priority')
     return { kind: 'place', queue: to === undefined ? null : seenBy(call).stored(to), priority: priority ?? null }
   return { kind: action }
-}
-
-/** A queue on record, or a name that a queue may have. @throws {SluiceError} `queue.invalid` */
-async function requireQueue(store: Store, stored: string, named: string): Promise<void> {
-  // A server's queues have the names of their tenants before their own.
-  if ((await store.queues()).every(({ name }) => name !== stored)) checkQueue(named)
 }
 
 /** Bounds a filter to the jobs that are there: later ones are not touched, even if the change is repeated. */
