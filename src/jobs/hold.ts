@@ -244,10 +244,10 @@ export class Hold {
       const storeUs = store.nowUs()
       if (job.startedUs > storeUs) break
       const steadyUs = clock.monotonicUs()
-      const paceUs = this.#paceUs(held)
+      const beginsUs = this.#beginsUs(held)
       // A late answer does not count: the next one may be as late.
       const isLate = (held.ahead && storeUs - sinceUs > aheadUs) || steadyUs > (paid?.lateUs ?? Infinity)
-      if (!isLate && Math.max(paceUs, paid?.fromUs ?? 0) > steadyUs) {
+      if (!isLate && beginsUs > steadyUs) {
         i++
         continue
       }
@@ -275,19 +275,20 @@ export class Hold {
     if (job.windows) this.#lateStarts.note(job.windows, { atUs: job.startedUs, soonestUs, fromUs, begunUs })
   }
 
-  /** When the windows of a start have room at the handlers, on the steady clock. */
-  #roomUs(held: Held): number {
-    const { job, dueUs } = held
-    const us = job.windows ? this.#lateStarts.roomUs(job.windows, job.startedUs) : -Infinity
-    // Neither a stall nor its claim makes it late.
-    if (us > dueUs) held.ahead = false
+  /** When other starts and its payment let a held start begin, on the steady clock. */
+  #beginsUs(held: Held): number {
+    const { job, dueUs, paid } = held
+    const roomUs = job.windows ? this.#lateStarts.roomUs(job.windows, job.startedUs) : -Infinity
+    const us = Math.max(roomUs, this.#paceUs(job), paid?.fromUs ?? 0)
+    // It waits for earlier starts, so it is not given back for being late.
+    if (roomUs > dueUs) held.ahead = false
+    if (job.windows && us > dueUs) this.#lateStarts.keeps(job.windows, us)
     return us
   }
 
-  /** When earlier starts of its strict buckets and of its windows let a start begin, on the steady clock. */
-  #paceUs(held: Held): number {
-    const { job } = held
-    let us = this.#roomUs(held)
+  /** When the last starts of its strict buckets let a job begin, on the steady clock. */
+  #paceUs(job: GrantedJob): number {
+    let us = -Infinity
     for (const { name, gapUs } of strictOf(job)) {
       const pace = this.#paces.get(name)
       if (!pace) continue
@@ -318,11 +319,11 @@ export class Hold {
     const nowUs = clock.monotonicUs()
     let next: { readonly us: number; readonly fine: boolean } | null = null
     for (const held of this.#held) {
-      const { job, fine, paid } = held
+      const { job, fine } = held
       const leftUs = job.startedUs - storeUs
       // The starts behind it come later.
       if (next && leftUs >= next.us) break
-      const us = Math.max(leftUs, Math.max(this.#paceUs(held), paid?.fromUs ?? 0) - nowUs, 0)
+      const us = Math.max(leftUs, this.#beginsUs(held) - nowUs, 0)
       const isKept = us > leftUs && us > 0
       if (!next || us < next.us) next = { us, fine: fine || (isKept && isShort(job)) }
     }

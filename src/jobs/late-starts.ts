@@ -24,27 +24,28 @@ interface Moment {
 
 /** The starts of a bucket from a late one on, oldest first. */
 interface Tracked {
-  /** Until when the last late one counts, on the steady clock. */
+  /** Until when a late one counts, on the steady clock. */
   untilUs: number
   readonly moments: Moment[]
 }
 
-/** The most moments of a bucket that are remembered. The oldest go first. */
-const OF_A_BUCKET = 10_000
-/** The most moments of all buckets. Buckets without starts for the longest time go first. */
-const OF_ALL = 100_000
+/** The most moments that are remembered. Buckets without starts for the longest time go first. */
+const MOST_MOMENTS = 100_000
 /** A start that has used up this part of the guard is late. The rest is for the next one, which may begin a bit sooner. */
 const LATE = 1 / 2
 /** How much of the guard a moment lasts. All of its starts count as its last one. */
 const MOMENT = 1 / 8
+/** In a long period a moment lasts for this part of it. */
+const OF_PERIOD = 1 / 10_000
 
 /**
- * Keeps sliding windows at the handlers of a process although starts are late.
+ * Keeps sliding windows at the handlers of an engine although starts are late.
  *
  * A store counts two starts in no common window if their instants are a period and the guard apart. They begin at least
  * a period apart, unless the first one is later than the guard. From such a start on, until a period after it, this
  * class counts the units that begin here. The second start waits until a period has passed since the first, or until the
  * last period has room for both. So it waits no longer than the first was late, and units that return delay nothing.
+ * While a start waits for something else beyond its instant, it is the late one, and those that overtake it count.
  */
 export class LateStarts {
   readonly #tracked = new Map<string, Tracked>()
@@ -58,18 +59,28 @@ export class LateStarts {
       const nowUs = Math.min(begunUs, fromUs + guardUs * MOMENT)
       const isLate = nowUs - soonestUs > guardUs * LATE
       if (!isLate && this.#tracked.size === 0) continue
-      const name = `${window.limit}\0${window.key}`
+      const name = nameOf(window)
       const tracked = this.#tracked.get(name) ?? { untilUs: -Infinity, moments: [] }
       this.#forget(name)
-      if (isLate) tracked.untilUs = nowUs + periodUs
+      if (isLate) tracked.untilUs = Math.max(tracked.untilUs, nowUs + periodUs)
       if (tracked.untilUs <= nowUs) continue
       add(tracked.moments, window, atUs, nowUs)
       this.#tracked.set(name, tracked)
       this.#moments += tracked.moments.length
     }
     for (const [name, { untilUs }] of this.#tracked) {
-      if (this.#moments <= OF_ALL && untilUs > begunUs) break
+      if (this.#moments <= MOST_MOMENTS && untilUs > begunUs) break
       this.#forget(name)
+    }
+  }
+
+  /** A start of these windows will begin later than its instant, at `atUs` on the steady clock. */
+  keeps(windows: readonly KeptWindow[], atUs: number): void {
+    for (const window of windows) {
+      const name = nameOf(window)
+      const tracked = this.#tracked.get(name) ?? { untilUs: -Infinity, moments: [] }
+      tracked.untilUs = Math.max(tracked.untilUs, atUs + window.periodUs)
+      this.#tracked.set(name, tracked)
     }
   }
 
@@ -77,9 +88,10 @@ export class LateStarts {
   roomUs(windows: readonly KeptWindow[], atUs: number): number {
     let us = -Infinity
     if (this.#tracked.size === 0) return us
-    for (const { limit, key, guardUs, max, periodUs, units } of windows) {
-      const moments = this.#tracked.get(`${limit}\0${key}`)?.moments ?? []
-      const apart = moments.findLast((moment) => moment.atUs <= atUs - periodUs - guardUs)
+    for (const window of windows) {
+      const { guardUs, max, periodUs, units } = window
+      const moments = this.#tracked.get(nameOf(window))?.moments ?? []
+      const apart = moments.findLast((moment) => Math.abs(atUs - moment.atUs) >= periodUs + guardUs)
       let left = max - Math.min(units, max)
       const full = apart && moments.findLast((moment) => (left -= moment.units) < 0)
       if (full) us = Math.max(us, Math.min(apart.toUs, full.toUs) + periodUs)
@@ -93,13 +105,19 @@ export class LateStarts {
   }
 }
 
+function nameOf({ limit, key }: KeptWindow): string {
+  return `${limit}\0${key}`
+}
+
 function add(moments: Moment[], { guardUs, periodUs, units }: KeptWindow, atUs: number, nowUs: number): void {
   const last = moments.at(-1)
-  if (last && nowUs - last.fromUs <= guardUs * MOMENT) {
+  if (last && nowUs - last.fromUs <= Math.max(guardUs * MOMENT, periodUs * OF_PERIOD)) {
     last.atUs = Math.min(last.atUs, atUs)
     last.toUs = nowUs
     last.units += units
   } else moments.push({ atUs, fromUs: nowUs, toUs: nowUs, units })
-  const kept = moments.findIndex(({ toUs }) => toUs + periodUs > nowUs)
-  moments.splice(0, Math.max(kept, moments.length - OF_A_BUCKET))
+  moments.splice(
+    0,
+    moments.findIndex(({ toUs }) => toUs + periodUs > nowUs),
+  )
 }

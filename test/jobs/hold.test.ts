@@ -341,6 +341,33 @@ describe('starts of a sliding window', () => {
     expect([stage.back, stage.begun.map(([at]) => at)]).toEqual([[], [0, 100, 1110, 1125]])
   })
 
+  it('that another limit keeps beyond their instants have the period to themselves when they begin', async () => {
+    const stage = new Stage()
+    const both = (at: number, key: string): GrantedJob =>
+      ({
+        seq: ++seq,
+        queue: 'q',
+        startedUs: at * 1000,
+        uses: [],
+        strict: [{ limit: 'r', key, gapUs: 3_000_000 }],
+        windows: [{ ...WINDOW, units: 4 }],
+      }) as unknown as GrantedJob
+    stage.hold.terms()
+    await stage.until(2000)
+    stage.hold.add([both(0, 'a')], 0)
+    await stage.until(3000)
+    stage.hold.terms()
+    // The first one was late, so the next one of its strict limit keeps its distance until 4700.
+    stage.hold.add([both(3000, 'a')], 3_000_000)
+    await claimed(stage, 4200, 4200, units(4200, 4))
+    await stage.until(9000)
+    expect(stage.begun).toEqual([
+      [0, 2000],
+      [4200, 4200],
+      [3000, 5200],
+    ])
+  })
+
   it('of a short window wait by the fine timer', async () => {
     const stage = new Stage()
     await claimed(stage, 0, 30, units(0, 4))

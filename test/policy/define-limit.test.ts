@@ -84,6 +84,8 @@ describe('a policy', () => {
     [{ rate: 1, per: -1 }, 'per'],
     [{ rate: 1, per: '1x' }, '1x'],
     [{ rate: 1 }, 'per is missing'],
+    [{ per: '1s', rat: 5 }, 'rat (5) is not a field of a policy; did you mean rate?'],
+    [{ evry: '1s' }, 'did you mean every?', 'Expected rate, per'],
     [{ rate: 1, per: '1s', startEmpty: 1 }, 'startEmpty is invalid: 1'],
     [{ rate: 1, per: '1s', burts: 2 }, 'burts', 'did you mean burst?'],
     [{ rate: 1, per: '1s', concurency: 2 }, 'did you mean concurrency?'],

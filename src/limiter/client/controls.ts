@@ -87,7 +87,7 @@ export function changeOf(
 
 /** Checks the units of a charge. @throws {SluiceError} `limit.weight.invalid`, `option.invalid` */
 export function checkCharged(units: number, permit: unknown, owner: StartOwner): void {
-  if (permit !== undefined && !(permit instanceof GrantedStart && permit.owner === owner))
+  if (permit !== undefined && !(permit instanceof GrantedStart && permit.isOf(owner)))
     throw new SluiceError('option.invalid', `permit of limiter.charge is invalid: ${notOwn(permit)}`)
   if (permit === undefined && units < 0)
     throw new SluiceError('option.invalid', 'limiter.charge needs the permit of the start whose units return.')
@@ -101,7 +101,7 @@ export function checkCharged(units: number, permit: unknown, owner: StartOwner):
 /** The refusal of a permit that is none, that was used, or that is of other limits. */
 export function notUnused(permit: unknown, owner: StartOwner): SluiceError {
   let found = notOwn(permit)
-  if (permit instanceof GrantedStart && permit.owner === owner)
+  if (permit instanceof GrantedStart && permit.isOf(owner))
     found = permit.isUsed
       ? 'it was released, or another run has used it. Expected one start for each run.'
       : `it is of ${permit.uses.map(({ limit, key }) => `${limit} ${key}`.trim()).join(', ')}. Expected all units of the run.`

@@ -32,7 +32,7 @@ export class GrantedStart implements Permit {
   /** The order of the starts in this process. */
   readonly seq: number
   readonly #granted: Granted
-  readonly owner: StartOwner
+  readonly #owner: StartOwner
   #controller: AbortController | null = null
   #isUsed = false
   /** By bucket. */
@@ -42,7 +42,7 @@ export class GrantedStart implements Permit {
     this.uses = uses
     this.seq = seq
     this.#granted = granted
-    this.owner = owner
+    this.#owner = owner
     if (granted.permit) owner.permits.hold(granted.permit, (reason) => this.#lost(reason))
   }
 
@@ -59,6 +59,11 @@ export class GrantedStart implements Permit {
   /** It was released, or work runs under it: a second run would have no units. */
   get isUsed(): boolean {
     return this.#isUsed
+  }
+
+  /** Whether this limiter granted it. */
+  isOf(owner: StartOwner): boolean {
+    return this.#owner === owner
   }
 
   /** The units that it took from a bucket. */
@@ -90,7 +95,7 @@ export class GrantedStart implements Permit {
   release(): Promise<void> {
     this.#isUsed = true
     const { permit } = this.#granted
-    return permit && this.owner.permits.drop(permit) ? this.owner.release(permit) : DONE
+    return permit && this.#owner.permits.drop(permit) ? this.#owner.release(permit) : DONE
   }
 
   #lost(reason: Error = lost()): void {
@@ -111,6 +116,6 @@ function lost(): SluiceError {
  * than these buckets. A reservation that was confirmed by its id alone does not tell what it took.
  */
 export function unusedOf(permit: unknown, owner: StartOwner, buckets: readonly BucketUse[]): GrantedStart | null {
-  if (!(permit instanceof GrantedStart) || permit.owner !== owner || permit.isUsed) return null
+  if (!(permit instanceof GrantedStart) || !permit.isOf(owner) || permit.isUsed) return null
   return permit.uses[0] && buckets.some((bucket) => permit.unitsOf(bucket) < bucket.weight) ? null : permit
 }

@@ -168,24 +168,26 @@ function ruleKind(fields: Fields, what: string): keyof typeof RULES | null {
 
 function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: string): void {
   const allowed: readonly string[] = kind === null ? OPTIONS : [...RULES[kind], ...OPTIONS]
-  for (const field of Object.keys(fields)) {
-    if (allowed.includes(field)) continue
-    if (field === 'of')
-      throw invalid(
-        what,
-        "of names a common limit. Only limit(name, policy) in code and a server's limits can do that. Remove it.",
-      )
-    if (ALL_FIELDS.includes(field)) {
-      const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
-      throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}. Remove it.`)
-    }
-    // Without a rule, the field may be a misspelt one.
-    const known = kind === null ? ALL_FIELDS : allowed
-    const hint = didYouMean(field, known)
+  const named = Object.keys(fields)
+  // A misspelt field first: without it the others may lack their rule.
+  const unknown = named.find((field) => field !== 'of' && !ALL_FIELDS.includes(field))
+  const field = unknown ?? named.find((each) => !allowed.includes(each))
+  if (field === 'of')
     throw invalid(
       what,
-      `${field} (${show(fields[field])}) is not a field of a policy${hint}Expected ${known.join(', ')}.`,
+      "of names a common limit. Only limit(name, policy) in code and a server's limits can do that. Remove it.",
     )
+  if (unknown !== undefined) {
+    const known = kind === null ? ALL_FIELDS : allowed
+    const hint = didYouMean(unknown, known)
+    throw invalid(
+      what,
+      `${unknown} (${show(fields[unknown])}) is not a field of a policy${hint}Expected ${known.join(', ')}.`,
+    )
+  }
+  if (field !== undefined) {
+    const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
+    throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}. Remove it.`)
   }
   if (kind === null && fields['concurrency'] === undefined)
     throw invalid(
