@@ -343,22 +343,14 @@ describe('starts of a sliding window', () => {
 
   it('that another limit keeps beyond their instants have the period to themselves when they begin', async () => {
     const stage = new Stage()
-    const both = (at: number, key: string): GrantedJob =>
-      ({
-        seq: ++seq,
-        queue: 'q',
-        startedUs: at * 1000,
-        uses: [],
-        strict: [{ limit: 'r', key, gapUs: 3_000_000 }],
-        windows: [{ ...WINDOW, units: 4 }],
-      }) as unknown as GrantedJob
+    const both = (at: number): Start => ({ at, key: 'a', gap: 3000, units: 4 })
     stage.hold.terms()
     await stage.until(2000)
-    stage.hold.add([both(0, 'a')], 0)
+    stage.answer(0, both(0))
     await stage.until(3000)
     stage.hold.terms()
     // The first one was late, so the next one of its strict limit keeps its distance until 4700.
-    stage.hold.add([both(3000, 'a')], 3_000_000)
+    stage.answer(3000, both(3000))
     await claimed(stage, 4200, 4200, units(4200, 4))
     await stage.until(9000)
     expect(stage.begun).toEqual([

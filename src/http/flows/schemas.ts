@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { didYouMean } from '../../base/nearest.ts'
 import { isName, isStorable, LONGEST_NAME as LONGEST } from '../../base/text.ts'
-import { Delay, JobParams } from '../ojs/schemas.ts'
+import { Delay, JobParams, NOT_STORABLE } from '../ojs/schemas.ts'
 
 /** A text by which a caller names something of a flow. */
 export const FlowName: z.ZodString = z
@@ -11,8 +11,7 @@ export const FlowName: z.ZodString = z
 
 /** A text that a list is searched for. */
 export function soughtText(longest: number): z.ZodOptional<z.ZodString> {
-  const refusal = 'Invalid input: expected no NUL and no half surrogate pairs'
-  return z.string().max(longest).refine(isStorable, refusal).optional()
+  return z.string().max(longest).refine(isStorable, NOT_STORABLE).optional()
 }
 
 /** An object of which every unknown member is refused. */

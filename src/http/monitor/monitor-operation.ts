@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { isStorable } from '../../base/text.ts'
+import { NOT_STORABLE } from '../ojs/schemas.ts'
 import { type Call, type Method, operation, type Operation, type Out } from '../operation.ts'
 
 type Schema = z.ZodType | undefined
@@ -52,11 +53,7 @@ export function monitorOperation<
 }
 
 /** The name of something, in a path. */
-export const Name: z.ZodType<string> = z
-  .string()
-  .min(1)
-  .max(1024)
-  .refine(isStorable, 'Invalid input: expected no NUL and no half surrogate pairs')
+export const Name: z.ZodType<string> = z.string().min(1).max(1024).refine(isStorable, NOT_STORABLE)
 
 /** Why a change is made: kept in the record of changes. */
 export const Reason: z.ZodOptional<z.ZodString> = z

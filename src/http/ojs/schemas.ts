@@ -9,6 +9,9 @@ import { isStorable } from '../../base/text.ts'
 import { type JobState, STATES } from '../../jobs/job-state.ts'
 import { Priority } from '../priority.ts'
 
+/** The refusal of a text that no store keeps. */
+export const NOT_STORABLE = 'Invalid input: expected no NUL and no half surrogate pairs'
+
 const YEAR_MS = 31_536_000_000
 const MOST_BYTES_OF_NAME = 255
 
@@ -203,7 +206,7 @@ const RATE_LIMIT = {
       .string()
       .min(1)
       .max(MOST_BYTES_OF_NAME)
-      .refine(isStorable, 'Invalid input: expected no NUL and no half surrogate pairs')
+      .refine(isStorable, NOT_STORABLE)
       .regex(/^[^/]+$/, 'Invalid input: expected no slash'),
     key: z.union([z.string().max(1024), z.number()]).optional(),
     weight: Units.optional(),
