@@ -1,3 +1,4 @@
+import type { GuardedWindow } from '../policy/limits/lateness.ts'
 import type { FlowMemory } from './flow-memory.ts'
 import type { FlowPlace, FlowRun } from './flow.ts'
 import type { JobError } from './job-error.ts'
@@ -134,15 +135,10 @@ export interface GrantedJob {
 }
 
 /** A sliding window with a guard that a start has paid from. */
-export interface KeptWindow {
+export interface KeptWindow extends GuardedWindow {
   readonly limit: string
   readonly key: string
   readonly units: number
-  readonly max: number
-  /** The period in which handlers begin at most `max` units, in µs. */
-  readonly periodUs: number
-  /** By how much the store's window is longer, in µs. */
-  readonly guardUs: number
 }
 
 /** Which jobs a store lists, and from where on. */

@@ -17,9 +17,10 @@ export function latenessOf(policy: LimitPolicy, atUs: number): number {
 }
 
 /** A sliding window that a store makes longer by a guard. */
-interface GuardedWindow {
+export interface GuardedWindow {
+  /** The units that begin at most in a period. */
   readonly max: number
-  /** Its period without the guard, in µs. */
+  /** The period without the guard, in µs. */
   readonly periodUs: number
   readonly guardUs: number
 }
