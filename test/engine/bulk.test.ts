@@ -1,6 +1,9 @@
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type BulkOptions, call, input, type JobFilter, limit, Sluice, task } from '../../src/exports/index.ts'
+import { type BulkProgress, changeMany } from '../../src/engine/api/bulk.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
+import { jobMatch } from '../../src/jobs/job-filter.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { silentLogger } from '../../src/base/logger.ts'
 import { everyStore } from '../stores.ts'
@@ -93,6 +96,22 @@ describe.each(stores)('a change of many jobs on $name', ({ create }) => {
     expect(await sluice.jobs.count({ queue: 'slow' })).toBe(4)
     expect(await sluice.jobs.delete(ids[1] as string)).toBe(false)
     await expect(sluice.jobs.delete(ids[0] as string)).rejects.toMatchObject({ code: 'job.not_found' })
+  })
+
+  test('counts jobs that come to match while it runs as matched too', async () => {
+    const sluice = open(create())
+    const ids = (await work.enqueueMany(many(1_200))).map(({ id }) => id)
+    await sluice.jobs.cancelMany({ ids: ids.slice(-1) })
+    const hooks = {
+      store: await remoteOf(sluice).store(),
+      single: () => Promise.resolve(false),
+      changed: async () => void (await sluice.jobs.cancelMany({ ids: ids.slice(0, 5) })),
+    }
+    const seen: BulkProgress[] = []
+    const match = jobMatch({ queue: 'slow' }, 'a test')
+    const result = await changeMany(hooks, { kind: 'delete' }, match, { onProgress: (each) => void seen.push(each) })
+    expect(result).toEqual({ matched: 6, changed: 6, stopped: false })
+    expect(seen.map(({ matched }) => matched)).toEqual([1, 6])
   })
 
   test('is refused without a filter, with a field that has no value, and with options that it does not know', async () => {

@@ -103,6 +103,29 @@ describe('an explanation in words', () => {
     expect((await engine.jobs.explain(later.id)).words).toBe('The job is scheduled for 2026-01-01T00:01:00.000Z.')
   })
 
+  test('tells of a pause of a limit that the job does not wait for yet', async () => {
+    const harness = createEngineHarness()
+    const lone = limit('lone', { rate: 1, per: '10s' })
+    const crm = limit('crm', { concurrency: 5 })
+    const each = task('each', input<string>(), { limits: [lone, crm.by((key) => key)], run: () => undefined })
+    const engine = await harness.start({ tasks: [each] })
+    await each.enqueue('acme')
+    const second = await each.enqueue('acme')
+    await harness.clock.advance('1s')
+    await engine.limits.pause('crm', 'acme', { by: 'ann', reason: 'an audit' })
+    const found = await engine.jobs.explain(second.id)
+    expect(found).toMatchObject({ waitsOn: { limit: 'lone' }, expectedStart: null })
+    expect(found.overrides).toMatchObject([{ limit: 'crm', key: 'acme', kind: 'pause' }])
+    expect(found.words).toBe(
+      'The job waits for the budget of lone, whose next start is at 2026-01-01T00:00:10.000Z, at position 1. Its limit crm for acme is paused by ann (an audit) until it is resumed.',
+    )
+    await engine.limits.pause('lone', undefined, { until: '1h' })
+    await harness.clock.advance('10s')
+    expect((await engine.jobs.explain(second.id)).words).toBe(
+      'The job waits for the budget of lone, which is paused until 2026-01-01T01:00:01.000Z, at position 1. Its limit crm for acme is paused by ann (an audit) until it is resumed.',
+    )
+  })
+
   test('promises no exact start where the queue has a limit of its own', async () => {
     const harness = createEngineHarness()
     const lone = limit('lone', { rate: 1, per: '10s' })

@@ -99,6 +99,17 @@ withPostgres('stripes of a queue on PostgreSQL', () => {
     expect((await claimed).jobs.length).toBeGreaterThan(0)
   })
 
+  test('who waits for a bucket is counted over all stripes in one row', async () => {
+    const { store, worker } = await claimer()
+    await store.define([{ name: 'none', policy: normalisePolicy({ concurrency: 0 }, 'none'), version: 0 }])
+    await store.stripeQueue('q', 4)
+    await store.enqueue(KEYS.map((key) => keyed(key, key, ['none'])))
+    while ((await store.throttled(10)).waiting < KEYS.length) await claim(store, worker, 100)
+    const { waiting, rows } = await store.throttled(10)
+    expect(waiting).toBe(KEYS.length)
+    expect(rows).toEqual([{ queue: 'q', limit: 'none', key: '', waiting: KEYS.length, nextStartUs: null }])
+  })
+
   test('many claimers, arrivals and changes of the number: each job starts once, and permits hold', async () => {
     const crew = [await claimer(), await claimer(), await claimer(), await claimer()]
     const [{ store }] = crew as [(typeof crew)[0]]

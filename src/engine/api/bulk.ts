@@ -17,7 +17,7 @@ export interface BulkOptions {
 
 /** How far a change of many jobs has come. */
 export interface BulkProgress {
-  /** The jobs that the change applied to when it began. */
+  /** The jobs that the change applied to when it began, and those that came to match meanwhile and were changed. */
   readonly matched: number
   /** The jobs changed so far. */
   readonly changed: number
@@ -81,7 +81,7 @@ export async function changeMany(
 ): Promise<BulkResult> {
   if (!match) return NO_JOB
   const { store } = hooks
-  const { found: matched } = await countMatches(store, match, change)
+  let { found: matched } = await countMatches(store, match, change)
   if (dryRun || matched === 0) return { matched, changed: 0, stopped: false }
   let changed = 0
   const stopped = (): boolean => signal?.aborted === true
@@ -91,6 +91,7 @@ export async function changeMany(
       await hooks.changed(batch.changed)
       changed += batch.changed.length
       for (const job of batch.left) if (!stopped() && (await changeLeft(hooks, change, match, job))) changed++
+      matched = Math.max(matched, changed)
       if (batch.changed.length + batch.left.length > 0) onProgress?.({ matched, changed })
       if (batch.next === null) break
       before = batch.next

@@ -44,7 +44,7 @@ export interface JobExplanation {
    * The expected start if nothing changes; for a scheduled or retryable job, the time at which it becomes available.
    */
   readonly expectedStart: Date | null
-  /** Active overrides and pauses of that bucket. */
+  /** Active overrides and pauses of that bucket, and behind them the pauses of its other limits. */
   readonly overrides: readonly OverrideView[]
   /** False: `expectedStart` is the earliest possible. Other limits, permits or a missing slot may delay it. */
   readonly exact: boolean
@@ -72,7 +72,28 @@ export function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   const unserved = served ? '' : ` No live process serves queue ${job.queue}.`
   const bound = givenUpAt ? ` It is discarded unless it starts by ${givenUpAt.toISOString()}.` : ''
   if (served && !known && !found.unresolved) return `The job waits: no live worker lists task ${job.task}.${bound}`
-  return `${waitInWords(found)}${turns}${unserved}${bound}`
+  return `${waitInWords(found)}${turns}${pausesInWords(found)}${unserved}${bound}`
+}
+
+/** The pauses of limits that the job has, but does not wait for yet. */
+function pausesInWords({ overrides, waitsOn }: Pick<JobExplanation, 'overrides' | 'waitsOn'>): string {
+  const others = overrides.filter((each) => each.kind === 'pause' && !concerns(each, waitsOn))
+  return others.map((each) => ` Its limit ${nameOf(each)} is paused${pauseInWords(each, each.until)}.`).join('')
+}
+
+function concerns(pause: OverrideView, waitsOn: JobExplanation['waitsOn']): boolean {
+  return waitsOn?.limit === pause.limit && (pause.key === null || pause.key === (waitsOn.key ?? ''))
+}
+
+/** By whom, why, and until when. */
+function pauseInWords({ by, reason }: Pick<OverrideView, 'by' | 'reason'>, until: Date | null): string {
+  const whom = `${by === null ? '' : ` by ${by}`}${reason === null ? '' : ` (${reason})`}`
+  return `${whom} until ${until ? until.toISOString() : 'it is resumed'}`
+}
+
+/** A bucket's name in words. */
+function nameOf({ limit, key }: { readonly limit: string; readonly key: string | null }): string {
+  return key === null || key === '' ? limit : `${limit} for ${key}`
 }
 
 function headroomInWords({ headroom }: Pick<JobExplanation, 'headroom'>): string {
@@ -86,9 +107,8 @@ function guardInWords({ guardUs }: Pick<JobExplanation, 'guardUs'>): string {
 
 function guaranteeInWords({ guarantee }: Pick<JobExplanation, 'guarantee'>): string {
   if (!guarantee) return ''
-  const who = guarantee.key === null ? guarantee.limit : `${guarantee.limit} for ${guarantee.key}`
   const from = guarantee.from ? `from ${guarantee.from.toISOString()} on` : 'once one of its permits returns'
-  return ` ${who} guarantees it a share of that budget ${from}.`
+  return ` ${nameOf(guarantee)} guarantees it a share of that budget ${from}.`
 }
 
 function turnsInWords({ fairKey, share }: Pick<JobExplanation, 'fairKey' | 'share'>): string {
@@ -113,12 +133,10 @@ function waitInWords({
   if (!waitsOn)
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
   const at = waitsOn.backend === undefined ? '' : ` at the backend ${waitsOn.backend}`
-  const who = `${waitsOn.limit}${waitsOn.key === null ? '' : ` for ${waitsOn.key}`}${at}`
-  const pause = overrides.find((each) => each.kind === 'pause')
-  if (pause) {
-    const whom = `${pause.by === null ? '' : ` by ${pause.by}`}${pause.reason === null ? '' : ` (${pause.reason})`}`
-    return `The job waits for the budget of ${who}, which is paused${whom} ${until ? `until ${until.toISOString()}` : 'until it is resumed'}, at position ${position ?? 1}.`
-  }
+  const who = `${nameOf(waitsOn)}${at}`
+  const pause = overrides.find((each) => each.kind === 'pause' && concerns(each, waitsOn))
+  if (pause)
+    return `The job waits for the budget of ${who}, which is paused${pauseInWords(pause, until)}, at position ${position ?? 1}.`
   if (eachWorker) {
     const own = eachWorker.map(
       (each) => `${each.worker} ${each.until ? `at ${each.until.toISOString()}` : 'when a permit returns'}`,

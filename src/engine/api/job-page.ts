@@ -21,7 +21,10 @@ export interface JobPage {
   readonly jobs: JobView[]
   /** Null: there is no further page. */
   readonly cursor: string | null
-  /** The number of jobs that it looked at one by one. `complete: false`: older jobs may match too. */
+  /**
+   * The number of jobs that it looked at one by one, at most: it looks at 1,000 or more together, also where there are
+   * fewer. `complete: false`: older jobs may match too.
+   */
   readonly looked: { readonly jobs: number; readonly complete: boolean }
 }
 

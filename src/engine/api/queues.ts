@@ -117,7 +117,7 @@ export class QueuesApi {
       if (clock.now() >= untilMs)
         throw new SluiceError(
           'queue.drain.timeout',
-          `Queue ${name} still has ${jobs} jobs that wait or run. Wait longer, or look at sluice.queues.get('${name}').`,
+          `Queue ${name} still has jobs that wait or run (${jobs}). Wait longer, or look at sluice.queues.get('${name}').`,
         )
       await this.#wait(Math.min(LOOK_AGAIN_MS, untilMs - clock.now()), signal)
     }

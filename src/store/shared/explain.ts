@@ -87,7 +87,8 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const bucket = laneState === LANE.waiting ? buckets.find((each) => each.id === stored.bucket) : undefined
   const guard = bucket?.policy && guardInForce(bucket.policy)
   const backend = bucket?.policy?.backend
-  const pausesEndUs = pausesEnd(limits, buckets)
+  const pauses = buckets.map((each) => pausesOf(limits, each))
+  const pausesEndUs = Math.max(0, ...pauses.map((each) => endOf(each)))
   const expectedStartUs = latest(outlooks, pausesEndUs)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
   const overrides = bucket ? overridesOf(limits, bucket.limit, bucket.key) : []
@@ -103,7 +104,7 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   return {
     ...waits,
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
-    overrides,
+    overrides: [...overrides, ...pauses.filter((_, i) => buckets[i] !== bucket).flat()],
     waitsOn: bucket ? { limit: bucket.limit, key: bucket.key, ...(backend !== undefined && { backend }) } : null,
     ...(guard && { guard }),
     ...(bucket && guaranteeOf(bucket, buckets, costs, nowUs)),
@@ -160,13 +161,14 @@ function changesBefore(startUs: number | null, overrides: readonly Override[], p
   return overrides.some(({ untilUs }) => untilUs !== null && (startUs === null || untilUs < startUs))
 }
 
-/** When the pauses of all buckets of a job have ended; 0: none is paused. Infinity: one has no end. */
-function pausesEnd(limits: Parameters<typeof overridesOf>[0], buckets: readonly StoredBucket[]): number {
-  const ends = buckets.map(({ limit, key, policy }) => {
-    const overrides = policy?.mode === 'shadow' ? [] : overridesOf(limits, limit, key)
-    return isPaused(overrides) ? (pausedUntilUs(overrides) ?? Infinity) : 0
-  })
-  return Math.max(0, ...ends)
+/** The pauses in force for a bucket, which also stop starts under a limit in shadow mode. */
+function pausesOf(limits: Parameters<typeof overridesOf>[0], { limit, key }: StoredBucket): Override[] {
+  return overridesOf(limits, limit, key).filter(({ kind }) => kind === 'pause')
+}
+
+/** When all pauses of a bucket have ended; 0: it is not paused. Infinity: one has no end. */
+function endOf(pauses: readonly Override[]): number {
+  return isPaused(pauses) ? (pausedUntilUs(pauses) ?? Infinity) : 0
 }
 
 /**

@@ -2,7 +2,7 @@ import { isStorable } from '../../base/text.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { shownQueue } from '../contract/budgets.ts'
 import type { KeyCount, KeyQuery, LimitTotals } from '../contract/limits.ts'
-import type { Throttled } from '../contract/waits.ts'
+import type { Throttled, ThrottledRow } from '../contract/waits.ts'
 import { column, columns } from './columns.ts'
 import type { Reading } from './reading.ts'
 import { type Access, all, get, now } from './sql.ts'
@@ -153,13 +153,25 @@ export function* throttled(access: Access, rows: number, after = 0): Reading<Thr
   return {
     next: last,
     waiting: groups.reduce((sum, { waiting, base }) => sum + (base === null ? waiting : 0), apart),
-    rows: groups.slice(0, rows).map(({ queue, limit, key, worker, wakeAtUs, waiting }) => ({
-      queue: shownQueue(access.queueName(queue)),
-      ...namesOf({ limit: access.limitName(limit), key, worker }),
-      waiting,
-      nextStartUs: startUs(wakeAtUs, nowUs),
-    })),
+    rows: joinStripes(
+      groups.map(({ queue, limit, key, worker, wakeAtUs, waiting }) => ({
+        queue: shownQueue(access.queueName(queue)),
+        ...namesOf({ limit: access.limitName(limit), key, worker }),
+        waiting,
+        nextStartUs: startUs(wakeAtUs, nowUs),
+      })),
+    ).slice(0, rows),
   }
+}
+
+/** One row for each queue and bucket, the longest first: the lanes of a queue with stripes are counted by stripe. */
+function joinStripes(rows: readonly ThrottledRow[]): ThrottledRow[] {
+  const found = new Map<string, ThrottledRow>()
+  for (const row of rows) {
+    const name = JSON.stringify([row.queue, row.limit, row.key, row.worker])
+    found.set(name, { ...row, waiting: row.waiting + (found.get(name)?.waiting ?? 0) })
+  }
+  return [...found.values()].toSorted((a, b) => b.waiting - a.waiting)
 }
 
 /** The possible start of the first in a wait list; null: a permit has to return first. */

@@ -79,6 +79,7 @@ export function shadow(backend: StoreBackend): void {
     await w.pause('s')
     await w.add('b', { limits: ['s'] })
     expect(await w.start()).toEqual([])
+    expect(await w.explain('b')).toMatchObject({ expectedStartUs: null, overrides: [{ limit: 's', kind: 'pause' }] })
     await w.resume('s')
     expect(await w.start()).toEqual(['b'])
     await w.complete('b')
