@@ -29,6 +29,7 @@ describe('a misspelt member is refused, and the message says which was meant', (
     ],
     ['/ojs/v1/workflows', { steps: [{ ...job, id: 'a', optons: {} }] }, 'options'],
     ['/ojs/v1/cron', { name: 'c', cron: '@daily', type: 'work', overlap_polici: 'allow' }, 'overlap_policy'],
+    ['/ojs/v1/cron', { name: 'c', cron: '@daily', type: 'work', overlap: 'allow' }, 'overlap_policy'],
     ['/ojs/v1/workers/fetch', { queues: ['q'], type: ['work'] }, 'types'],
     ['/ojs/v1/workers/fetch', { queues: ['q'], cuont: 5 }, 'count'],
     ['/ojs/v1/workers/fetch', { queues: ['q'], wait_ms: 20_000 }, 'wait'],
@@ -40,6 +41,22 @@ describe('a misspelt member is refused, and the message says which was meant', (
     const { status, body: answer } = await d.post(path, body)
     expect([status, answer['error']?.message]).toEqual([400, expect.stringContaining(`did you mean ${meant}?`)])
     await nothing(d)
+  })
+
+  test.each<[method: 'POST' | 'PUT', path: string, body: Json]>([
+    ['POST', '/ojs/v1/queues/q/pause', { until: '2100-01-01T00:00:00Z' }],
+    ['POST', '/ojs/v1/queues/q/resume', { until: '2100-01-01T00:00:00Z' }],
+    ['POST', '/ojs/v1/admin/queues/q/pause', { until: '2100-01-01T00:00:00Z' }],
+    ['PUT', '/ojs/v1/admin/queues/q/config', { max_depth: 5 }],
+    ['PUT', '/ojs/v1/admin/queues/q/config', { backpressure: { max_depth: 5, until: 'x' } }],
+  ])('%s %s %j changes nothing', async (method, path, body) => {
+    const d = await HttpHarness.open()
+    await d.post('/ojs/v1/jobs', { ...job, options: { queue: 'q' } })
+    const { status, body: answer } = await d.send(method, path, body)
+    expect([status, answer['error']?.message]).toEqual([400, expect.stringContaining('is unknown')])
+    const shown = (await d.get('/ojs/v1/admin/queues/q')).body
+    expect(JSON.stringify(shown)).not.toMatch(/"paused":true|"max_depth":5/)
+    expect((await d.post('/ojs/v1/queues/q/pause', { reason: 'an audit' })).status).toBe(200)
   })
 
   test.each<[string, Json, string]>([

@@ -73,7 +73,8 @@ export function explanationJson(found: JobExplanation): Record<string, unknown> 
       waits_on: bucket(waitsOn),
       until: time(until),
     })),
-    overrides: found.overrides.map(({ kind, key, change, until, by, reason }) => ({
+    overrides: found.overrides.map(({ limit, kind, key, change, until, by, reason }) => ({
+      limit: splitName(limit).name,
       kind,
       key,
       change,

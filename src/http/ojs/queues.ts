@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import type { QueueRecord } from '../../store/contract/queues.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
@@ -6,7 +5,7 @@ import { countsOf, depthOf } from './counts.ts'
 import { timeOf } from './job-json.ts'
 import { requireQueues } from './jobs.ts'
 import { pageOf } from './pages.ts'
-import { PageQuery, QueueParams } from './schemas.ts'
+import { PageQuery, PauseBody, QueueParams } from './schemas.ts'
 
 /** The queues that the caller may see, by name. */
 export async function ownQueues({ server, tenant, access }: Call<unknown, unknown, unknown>): Promise<QueueRecord[]> {
@@ -90,7 +89,7 @@ export const pauseQueue: Operation = operation({
   name: 'pauseQueue',
   summary: 'Stop handing out jobs of a queue.',
   params: QueueParams,
-  body: z.unknown().optional(),
+  body: PauseBody,
   answers: { 200: 'The queue is paused.' },
   run: async (call) => ok({ queue: await setPaused(call, call.params.name, true) }),
 })
@@ -102,7 +101,7 @@ export const resumeQueue: Operation = operation({
   name: 'resumeQueue',
   summary: 'Hand out the jobs of a queue again.',
   params: QueueParams,
-  body: z.unknown().optional(),
+  body: PauseBody,
   answers: { 200: 'The queue is active.' },
   run: async (call) => ok({ queue: await setPaused(call, call.params.name, false) }),
 })

@@ -19,7 +19,7 @@ const MOST_BYTES_OF_NAME = 255
  * An object with known members only. A misspelt one is refused, since it would be dropped silently. `metadata` and
  * names that begin with `x_` belong to the sender.
  */
-function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$loose> {
+export function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$loose> {
   const known = new Set(Object.keys(shape))
   return z.looseObject(shape).check((ctx) => {
     for (const name of Object.keys(ctx.value)) {
@@ -38,6 +38,11 @@ function unread(
 ): z.core.$ZodRawIssue<z.core.$ZodIssueUnrecognizedKeys> {
   return { code: 'unrecognized_keys', keys: [name], input, path: [name], message }
 }
+
+/** The body of a pause and of its end. The record of changes keeps the reason. */
+export const PauseBody: z.ZodType<{ reason?: string | undefined } | undefined> = members({
+  reason: z.string().max(1000).optional(),
+}).optional()
 
 /** A job's id: a UUIDv7 in lower case. */
 export const JobId: z.ZodType<string> = z
