@@ -4,12 +4,18 @@ import { groupDigits } from '../policy/limits/policy-words.ts'
 
 /**
  * Asks a person before a change. Without a terminal only `--yes` confirms.
+ * @param answer.counts the command has `--dry-run`
  * @throws {SluiceError} `cli.usage` if there is no terminal, or the person says no
  */
-export async function confirm(question: string, { yes }: { readonly yes?: true }): Promise<void> {
+export async function confirm(
+  question: string,
+  { yes, counts }: { readonly yes?: true; readonly counts?: true },
+): Promise<void> {
   if (yes) return
-  if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw new SluiceError('cli.usage', `${question} Add --yes to do it, or --dry-run to see how many it would be.`)
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    const look = counts ? ', or --dry-run to see how many it would be' : ''
+    throw new SluiceError('cli.usage', `${question} Add --yes to do it${look}.`)
+  }
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   const answer = await lines.question(`${question} [y/N] `).finally(() => lines.close())
   if (!/^y(es)?$/i.test(answer.trim())) throw new SluiceError('cli.usage', 'Nothing was changed.')

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { SluiceError } from '../base/errors.ts'
 import type { JobFilter } from '../jobs/job-filter.ts'
 import { filterPair, jobFilterOfTexts } from '../jobs/job-filter-text.ts'
 
@@ -26,8 +27,15 @@ export function addFilterOptions(command: Command): Command {
     )
 }
 
-/** The filter that these options and ids make. @throws {SluiceError} `option.invalid`, `duration.invalid` */
+/**
+ * The filter that these options and ids make.
+ * @throws {SluiceError} `cli.usage` for an empty name, as of an unset variable of a shell; `option.invalid`,
+ * `duration.invalid`
+ */
 export function filterOf({ state, queue, task, filter = [] }: FilterFlags, ids: readonly string[] = []): JobFilter {
+  for (const [name, value] of Object.entries({ queue, task }))
+    if (value === '')
+      throw new SluiceError('cli.usage', `--${name} is empty. Name the ${name}, or leave --${name} out.`)
   const named = Object.entries({ state, queue, task }).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, value]],
   )

@@ -12,6 +12,7 @@ import { registerDoctor } from './commands/doctor.ts'
 import { registerEnqueue } from './commands/enqueue.ts'
 import { registerFlows } from './commands/flows.ts'
 import { registerForecast } from './commands/forecast.ts'
+import { registerHelp } from './commands/help.ts'
 import { registerReplay } from './commands/replay.ts'
 import { registerJobs } from './commands/jobs.ts'
 import { registerLimits } from './commands/limits.ts'
@@ -47,6 +48,7 @@ const commands: readonly ((program: Command) => void)[] = [
   registerDashboard,
   registerDemo,
   registerCompletion,
+  registerHelp,
 ]
 
 function packageVersion(): string {

@@ -3,6 +3,7 @@ import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { show } from '../base/options.ts'
 import { messageOf } from '../base/thrown.ts'
+import { isTimezone } from '../policy/rules/calendar.ts'
 
 /** The grid of a schedule: even distances on the store's clock, or a cron expression on the wall clock of a time zone. */
 export type Recurrence =
@@ -45,6 +46,7 @@ export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what:
   try {
     next = firstDueUs(recurrence, 0, 0)
   } catch (cause) {
+    if (!isTimezone(recurrence.timezone)) throw wrongZone(timezone, what)
     const why = messageOf(cause)
     throw invalid(what, `cron is invalid: ${JSON.stringify(recurrence.cron)} in ${recurrence.timezone}. ${why}`, cause)
   }
@@ -132,7 +134,11 @@ function cronText(cron: unknown, what: string): string {
 function zoneOf(timezone: unknown, what: string): string {
   if (timezone === undefined) return 'UTC'
   if (typeof timezone === 'string' && timezone !== '') return timezone
-  throw invalid(what, `timezone is invalid: ${show(timezone)}. Expected an IANA name such as 'Europe/Paris'.`)
+  throw wrongZone(timezone, what)
+}
+
+function wrongZone(timezone: unknown, what: string): SluiceError {
+  return invalid(what, `timezone is invalid: ${show(timezone)}. Expected an IANA name such as 'Europe/Paris'.`)
 }
 
 function cronOf({ cron, timezone }: Extract<Recurrence, { kind: 'cron' }>): Cron {

@@ -55,6 +55,7 @@ describe('sluice jobs', () => {
   })
 
   it.each([
+    [['cancel', '--queue', '', '--yes'], '--queue is empty'],
     [['cancel', '--yes'], 'the filter is empty'],
     [['cancel', '--filter', 'queu=a', '--yes'], 'did you mean queue?'],
     [['cancel', '--filter', 'queue', '--yes'], 'Expected name=value'],
@@ -131,6 +132,8 @@ describe('sluice limits', () => {
 describe('sluice schedules', () => {
   it('removes a schedule, once', async () => {
     const url = await storeWithSchedules()
+    const unasked = await sluice(['schedules', 'rm', 'daily', '--store', url])
+    expect(unasked).toMatchObject({ code: 2, err: 'error cli.usage: Delete the schedule daily? Add --yes to do it.\n' })
     expect(await sluice(['schedules', 'rm', 'daily', '--yes', '--store', url])).toMatchObject({ code: 0 })
     expect(await sluice(['schedules', 'rm', 'daily', '--yes', '--store', url])).toEqual({
       code: 1,

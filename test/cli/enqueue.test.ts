@@ -41,7 +41,7 @@ test.each([
   [['Work Item', '--no-limits'], 2, 'task name is invalid'],
   [['work..item', '--no-limits'], 2, 'task name is invalid'],
   [['work'], 2, 'Name each with --limit'],
-  [['work', '--limit', 'crm', '--no-limits'], 2, ''],
+  [['work', '--limit', 'crm', '--no-limits'], 2, 'exclude each other'],
   [['work', '--limit', 'nope'], 1, 'No limit'],
   [['work', '--limit', 'crm=a', '--limit', 'crm=a'], 1, 'No limit'],
   [['work', '--limit', 'crm='], 2, 'The key of --limit crm= is empty. Name the key, or write --limit crm'],

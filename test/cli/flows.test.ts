@@ -148,7 +148,7 @@ describe('sluice flows', () => {
     expect(await json('retry', ids.failed, '--from', 'one', '--store', url)).toEqual({ id: ids.failed, retried: true })
     expect(await sluice(['flows', 'retry', ids.first, '--store', url])).toEqual({
       code: 1,
-      out: `The flow ${ids.first} is running, and is not retried.\n`,
+      out: `The flow ${ids.first} is running: only a failed flow can be retried.\n`,
       err: '',
     })
     expect(await json('cancel', ids.parent, '--store', url)).toEqual({ id: ids.parent, cancelled: true })

@@ -45,6 +45,10 @@ describe('a slip', () => {
     [['jobs', 'cancle', 'x'], 'Did you mean jobs cancel?'],
     [['schedules', 'resum', 'x'], 'Did you mean schedules resume?'],
     [['quues'], 'Did you mean queues?'],
+    [['help', 'quues'], 'did you mean queues?'],
+    [['help', 'jobs', 'cancle'], 'did you mean cancel?'],
+    [['schedules', 'rm', 'daily', '--yess'], 'Did you mean --yes?'],
+    [['serve', '--budgets', 'redsi://x', '--check'], 'Expected memory:'],
     [['jobs', '--stat', 'active'], 'Did you mean --state?'],
   ])('%j is refused with a hint', async (args, hint) => {
     const { code, out, err } = await sluice(args)

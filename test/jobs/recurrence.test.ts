@@ -161,6 +161,7 @@ describe('what cannot be a recurrence is refused', () => {
     [{ cron: '2026-01-01T00:00:00' }, 'Expected 5 fields'],
     [{ cron: '0 0 30 2 *' }, 'never due'],
     [{ cron: '@reboot' }, 'cron is invalid'],
+    [{ cron: '@daily', timezone: 'Europe/Pari' }, 'timezone is invalid'],
     [{ cron: '0 0 * * *', timezone: 'Mars/Olympus' }, 'Mars/Olympus'],
     [{ cron: 'x'.repeat(256) }, 'at most 255'],
   ] as const)('%j', (options, message) => {

@@ -94,6 +94,7 @@ describe('a policy', () => {
     [{ rate: 1, per: '1s', max: 5 }, 'max (5) does not belong'],
     [{ rate: 1, per: '1s', timezone: 'UTC' }, 'timezone'],
     [{ max: 5, per: '1s' }, 'max needs a window'],
+    [{ max: 5, windw: 'sliding', per: '1s' }, 'did you mean window?'],
     [{ per: '1s', concurrency: 1 }, 'per', 'does not belong'],
     [{ window: 'rolling', max: 5, per: '1s' }, "window is invalid: 'rolling'", "'sliding' or 'fixed'"],
     [{ window: 'sliding', max: 0, per: '1s' }, 'max is invalid: 0'],

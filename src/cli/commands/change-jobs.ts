@@ -108,7 +108,7 @@ async function changed(
   what: { readonly filter: JobFilter; readonly matched: number; readonly verb: string; readonly flags: ChangeFlags },
   make: Change,
 ): Promise<BulkResult> {
-  await confirm(`${what.verb} ${groupDigits(what.matched)} jobs?`, what.flags)
+  await confirm(`${what.verb} ${groupDigits(what.matched)} jobs?`, { ...what.flags, counts: true })
   const interrupt = new AbortController()
   const stop = (): void => interrupt.abort()
   process.once('SIGINT', stop).once('SIGTERM', stop)

@@ -55,7 +55,9 @@ export function registerEnqueue(program: Command): void {
 async function enqueue(store: Store, task: string, text: string, flags: EnqueueFlags): Promise<View> {
   const { prepareNamed } = await import('../../engine/api/named-job.ts')
   const { readingParts } = await import('../reading-parts.ts')
-  if (flags.limits === (flags.limit.length === 0))
+  if (!flags.limits && flags.limit.length > 0)
+    throw new SluiceError('cli.usage', '--limit and --no-limits exclude each other. Leave one of them out.')
+  if (flags.limits && flags.limit.length === 0)
     throw new SluiceError(
       'cli.usage',
       'The limits of a task are in its code, which this command does not have. Name each with --limit name or --limit name=key, or add --no-limits for a task that has none.',

@@ -210,12 +210,15 @@ async function signalled(
 
 async function retried(api: FlowsApi, id: string, { from }: RetryFlags): Promise<View> {
   const isRetried = await api.retry(id, from === undefined ? {} : { from })
-  return outcome(api, id, { id, retried: isRetried }, isRetried, 'goes on', 'not retried')
+  return outcome(api, id, { id, retried: isRetried }, isRetried, 'goes on', (state) =>
+    state === 'failed' ? 'another running flow has its key' : 'only a failed flow can be retried',
+  )
 }
 
 async function cancelled(api: FlowsApi, id: string): Promise<View> {
   const isCancelled = await api.cancel(id)
-  return outcome(api, id, { id, cancelled: isCancelled }, isCancelled, 'is cancelled', 'not cancelled')
+  const refused = (): string => 'only a running flow can be cancelled'
+  return outcome(api, id, { id, cancelled: isCancelled }, isCancelled, 'is cancelled', refused)
 }
 
 async function outcome(
@@ -224,11 +227,11 @@ async function outcome(
   data: object,
   isDone: boolean,
   done: string,
-  refused: string,
+  refused: (state: string) => string,
 ): Promise<View> {
   if (!isDone) process.exitCode = 1
   const state = isDone ? '' : ((await api.get(id))?.state ?? 'gone')
-  return { data, lines: () => [isDone ? `The flow ${id} ${done}.` : `The flow ${id} is ${state}, and is ${refused}.`] }
+  return { data, lines: () => [isDone ? `The flow ${id} ${done}.` : `The flow ${id} is ${state}: ${refused(state)}.`] }
 }
 
 function statesOf(text: string): FlowState[] {

@@ -110,7 +110,10 @@ function importFrom(file: string, flags: ImportFlags): Promise<void> {
     const lines = await linesOf(file)
     const planned = await importLines(store, lines, { duplicates, dryRun: true })
     if (!dryRun && planned.jobs + planned.limits + planned.schedules > 0)
-      await confirm(`${keptOf(planned.kept, 'keeps')}Import ${wordsOf(planned)}?`, { ...(yes && { yes }) })
+      await confirm(`${keptOf(planned.kept, 'keeps')}Import ${wordsOf(planned)}?`, {
+        ...(yes && { yes }),
+        counts: true,
+      })
     const bar = progressBar()
     const done = dryRun
       ? planned

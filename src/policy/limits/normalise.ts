@@ -160,10 +160,7 @@ function ruleKind(fields: Fields, what: string): keyof typeof RULES | null {
   if (fields['rate'] !== undefined && fields['window'] !== undefined)
     throw invalid(what, 'rate and window exclude each other. Define one limit for each, and list both.')
   // `every`, the last, may also join the others. Alone it is the rule.
-  const kind = (Object.keys(RULES) as (keyof typeof RULES)[]).find((each) => fields[each] !== undefined) ?? null
-  if (kind === null && fields['max'] !== undefined)
-    throw invalid(what, `max needs a window. Add window: 'sliding' or 'fixed'.`)
-  return kind
+  return (Object.keys(RULES) as (keyof typeof RULES)[]).find((each) => fields[each] !== undefined) ?? null
 }
 
 function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: string): void {
@@ -185,6 +182,8 @@ function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: st
       `${unknown} (${show(fields[unknown])}) is not a field of a policy${hint}Expected ${known.join(', ')}.`,
     )
   }
+  if (kind === null && fields['max'] !== undefined)
+    throw invalid(what, `max needs a window. Add window: 'sliding' or 'fixed'.`)
   if (field !== undefined) {
     const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
     throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}. Remove it.`)
