@@ -17,7 +17,7 @@ export interface BulkOptions {
 
 /** How far a change of many jobs has come. */
 export interface BulkProgress {
-  /** The jobs that the change applied to when it began, and those that came to match meanwhile and were changed. */
+  /** The jobs that the change applied to when it began, and later ones that it changed too. */
   readonly matched: number
   /** The jobs changed so far. */
   readonly changed: number
