@@ -98,6 +98,18 @@ describe.each(stores)('a change of many jobs on $name', ({ create }) => {
     await expect(sluice.jobs.delete(ids[0] as string)).rejects.toMatchObject({ code: 'job.not_found' })
   })
 
+  test("moves jobs to a tenant's queue that the store knows, and to no other of such a name", async () => {
+    const sluice = open(create())
+    await work.enqueueMany(many(3))
+    const store = await remoteOf(sluice).store()
+    await store.pauseQueue('acme/slow', false)
+    await expect(sluice.jobs.moveMany({ queue: 'slow' }, { to: 'acme/fast' })).rejects.toMatchObject({
+      code: 'queue.invalid',
+    })
+    expect(await sluice.jobs.moveMany({ queue: 'slow' }, { to: 'acme/slow' })).toMatchObject({ changed: 3 })
+    expect(await sluice.jobs.count({ queue: 'acme/slow' })).toBe(3)
+  })
+
   test('counts jobs that come to match while it runs as matched too', async () => {
     const sluice = open(create())
     const ids = (await work.enqueueMany(many(1_200))).map(({ id }) => id)
