@@ -159,6 +159,25 @@ describe.each(STORES)('calls of a strict limit granted ahead on $name', (kind) =
     expect((await engine.limits.inspect('both'))[0]).toMatchObject({ active: 0, waiting: 0 })
   })
 
+  it('are claimed less and less often while their permits cannot be written', async () => {
+    const { clock, engine, store, counts } = await stage()
+    const one = limit('one', { concurrency: 1 })
+    const held = await engine.limits.acquire([one])
+    const begin = store.budgets.begin.bind(store.budgets)
+    store.budgets.begin = () => Promise.reject(new SluiceError('store.io', 'Lost.', { lasts: 'passes' }))
+    const waits = engine.limits.acquire([one])
+    await clock.advance(10)
+    await held.release()
+    counts.claims = 0
+    await clock.advance('60s')
+    expect(counts.claims).toBeGreaterThan(5)
+    expect(counts.claims).toBeLessThan(100)
+    store.budgets.begin = begin
+    await clock.advance('20s')
+    await (await waits).release()
+    expect((await engine.limits.inspect('one'))[0]).toMatchObject({ active: 0, waiting: 0 })
+  })
+
   it('leave no row behind when their engine stops', async () => {
     const { harness, clock, engine, store } = await stage()
     const remove = store.budgets.remove.bind(store.budgets)
