@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
-import { SluiceError } from '../base/errors.ts'
 import type { JobFilter } from '../jobs/job-filter.ts'
 import { filterPair, jobFilterOfTexts } from '../jobs/job-filter-text.ts'
+import { requireName } from './view.ts'
 
 /** The options that select jobs. */
 export interface FilterFlags {
@@ -27,18 +27,20 @@ export function addFilterOptions(command: Command): Command {
     )
 }
 
+/** Filters by names. None is empty. */
+const NAMES: ReadonlySet<string> = new Set(['state', 'queue', 'task', 'limit', 'flow', 'schedule', 'id'])
+
 /**
  * The filter that these options and ids make.
  * @throws {SluiceError} `cli.usage` for an empty name, as of an unset variable of a shell; `option.invalid`,
  * `duration.invalid`
  */
 export function filterOf({ state, queue, task, filter = [] }: FilterFlags, ids: readonly string[] = []): JobFilter {
-  for (const [name, value] of Object.entries({ queue, task }))
-    if (value === '')
-      throw new SluiceError('cli.usage', `--${name} is empty. Name the ${name}, or leave --${name} out.`)
   const named = Object.entries({ state, queue, task }).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, value]],
   )
   const pairs = filter.map((text) => filterPair(text, '--filter'))
+  for (const [name, value] of named) requireName(value, `--${name}`)
+  for (const [name, value] of pairs) if (NAMES.has(name)) requireName(value, `--filter ${name}=`)
   return jobFilterOfTexts([...named, ...pairs, ...ids.map((id) => ['id', id] as const)], '--filter')
 }

@@ -141,6 +141,11 @@ export function priorityOf(text: string, option: string): number {
   return wholeOf(text, option, /^-?\d{1,15}$/)
 }
 
+/** Refuses an empty name, as of an unset variable of a shell: it would select nothing. @throws {SluiceError} `cli.usage` */
+export function requireName(text: string | undefined, option: string): void {
+  if (text === '') throw new SluiceError('cli.usage', `${option} is empty. Name one, or leave it out.`)
+}
+
 /** Reads a whole number of an option, by default without a sign. @throws {SluiceError} `cli.usage` */
 export function wholeOf(text: string, option: string, form: RegExp = /^\d{1,15}$/): number {
   if (form.test(text)) return Number(text)

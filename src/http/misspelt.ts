@@ -80,7 +80,7 @@ function unknownNamed(
 }
 
 /**
- * The known name that an unknown one misspells: its first words alone, another unit, one letter off, or two in a long
+ * The known name that an unknown one misspells: the same without its unit or `_id`, one letter off, or two in a long
  * name.
  */
 function slipOf(name: string, known: readonly string[]): string | null {
@@ -92,7 +92,7 @@ function slipOf(name: string, known: readonly string[]): string | null {
       letters,
     )
   const bare = (text: string): string => text.replace(/_ms$/, '')
-  const cut = known.find((each) => each.startsWith(`${name}_`) || bare(each) === bare(name))
+  const cut = known.find((each) => each === `${name}_id` || bare(each) === bare(name))
   return cut ?? near(1, SHORTEST) ?? near(2, LONG)
 }
 

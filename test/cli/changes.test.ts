@@ -56,6 +56,7 @@ describe('sluice jobs', () => {
 
   it.each([
     [['cancel', '--queue', '', '--yes'], '--queue is empty'],
+    [['cancel', '--filter', 'task=', '--yes'], '--filter task= is empty'],
     [['cancel', '--yes'], 'the filter is empty'],
     [['cancel', '--filter', 'queu=a', '--yes'], 'did you mean queue?'],
     [['cancel', '--filter', 'queue', '--yes'], 'Expected name=value'],

@@ -48,7 +48,7 @@ describe('a slip', () => {
     [['help', 'quues'], 'did you mean queues?'],
     [['help', 'jobs', 'cancle'], 'did you mean cancel?'],
     [['schedules', 'rm', 'daily', '--yess'], 'Did you mean --yes?'],
-    [['serve', '--budgets', 'redsi://x', '--check'], 'Expected memory:'],
+    [['help', 'limits', 'list'], 'sluice help limits lists'],
     [['jobs', '--stat', 'active'], 'Did you mean --state?'],
   ])('%j is refused with a hint', async (args, hint) => {
     const { code, out, err } = await sluice(args)

@@ -126,6 +126,53 @@ describe('an explanation in words', () => {
     )
   })
 
+  test('tells each pause of a limit once, of its queue, of a worker scope and of a rescheduled job too', async () => {
+    const harness = createEngineHarness()
+    const lone = limit('lone', { rate: 1, per: '10s', scope: 'worker' })
+    const crm = limit('crm', { concurrency: 5 })
+    const later = limit('later', { rate: 1, per: '10s', onLimit: 'reschedule' })
+    const whole = limit('whole', { rate: 100, per: '1s' })
+    const pair = { a: 'acme', b: 'bolt' }
+    const keyed = [crm.by((call: typeof pair) => call.a), crm.by((call: typeof pair) => call.b)]
+    const spread = task('spread', input<typeof pair>(), { limits: [lone, ...keyed], run: () => undefined })
+    const moved = task('moved', input<typeof pair>(), { limits: [later, ...keyed], run: () => undefined })
+    const mail = task('mail', { queue: 'mail', run: () => undefined })
+    const queues = { default: {}, mail: { limits: [whole] } }
+    const engine = await harness.start({ tasks: [spread, moved, mail], queues })
+    const jobs: string[] = []
+    for (const each of [spread, moved]) for (let n = 0; n < 2; n++) jobs.push((await each.enqueue(pair)).id)
+    await harness.clock.advance('1s')
+    await engine.limits.pause('crm')
+    await engine.limits.pause('whole')
+    const { id } = await mail.enqueue()
+    await harness.clock.advance('1s')
+    const [, ofWorker, , rescheduled] = await Promise.all(jobs.map((each) => engine.jobs.explain(each)))
+    const said = ' Its limit crm is paused until it is resumed.'
+    for (const found of [ofWorker, rescheduled]) {
+      expect(found?.overrides).toMatchObject([{ limit: 'crm', key: null, kind: 'pause' }])
+      expect(found?.words.split(said)).toHaveLength(2)
+      expect(found?.words).not.toContain('rescheduled to its expected start')
+    }
+    const ofQueue = await engine.jobs.explain(id)
+    expect(ofQueue.expectedStart).toBeNull()
+    expect(ofQueue.words).toContain(' Its limit whole is paused until it is resumed.')
+    await engine.limits.pause('lone', undefined, { by: 'bob' })
+    expect((await engine.jobs.explain(jobs[1]!)).words).toContain('lone, which is paused by bob until it is resumed')
+  })
+
+  test('names who made the pause that ends last', async () => {
+    const harness = createEngineHarness()
+    const crm = limit('crm', { concurrency: 1 })
+    const each = task('each', { limits: [crm.by(() => 'x')], run: () => undefined })
+    const engine = await harness.start({ tasks: [each] })
+    await engine.limits.pause('crm', undefined, { by: 'ann', until: '5s' })
+    await engine.limits.pause('crm', 'x', { by: 'bob', until: '1h' })
+    const { id } = await each.enqueue()
+    await harness.clock.advance('1s')
+    const { words } = await engine.jobs.explain(id)
+    expect(words).toContain('crm for x, which is paused by bob until 2026-01-01T01:00:00.000Z')
+  })
+
   test('promises no exact start where the queue has a limit of its own', async () => {
     const harness = createEngineHarness()
     const lone = limit('lone', { rate: 1, per: '10s' })

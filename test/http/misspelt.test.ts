@@ -43,20 +43,19 @@ describe('a misspelt member is refused, and the message says which was meant', (
     await nothing(d)
   })
 
-  test.each<[method: 'POST' | 'PUT', path: string, body: Json]>([
-    ['POST', '/ojs/v1/queues/q/pause', { until: '2100-01-01T00:00:00Z' }],
-    ['POST', '/ojs/v1/queues/q/resume', { until: '2100-01-01T00:00:00Z' }],
-    ['POST', '/ojs/v1/admin/queues/q/pause', { until: '2100-01-01T00:00:00Z' }],
-    ['PUT', '/ojs/v1/admin/queues/q/config', { max_depth: 5 }],
-    ['PUT', '/ojs/v1/admin/queues/q/config', { backpressure: { max_depth: 5, until: 'x' } }],
-  ])('%s %s %j changes nothing', async (method, path, body) => {
+  test.each<[path: string, body: Json]>([
+    ['/ojs/v1/queues/q/pause', { until: '2100-01-01T00:00:00Z' }],
+    ['/ojs/v1/queues/q/resume', { until: '2100-01-01T00:00:00Z' }],
+    ['/ojs/v1/admin/queues/q/pause', { until: '2100-01-01T00:00:00Z' }],
+  ])('%s %j changes nothing', async (path, body) => {
     const d = await HttpHarness.open()
     await d.post('/ojs/v1/jobs', { ...job, options: { queue: 'q' } })
-    const { status, body: answer } = await d.send(method, path, body)
+    const { status, body: answer } = await d.post(path, body)
     expect([status, answer['error']?.message]).toEqual([400, expect.stringContaining('is unknown')])
     const shown = (await d.get('/ojs/v1/admin/queues/q')).body
-    expect(JSON.stringify(shown)).not.toMatch(/"paused":true|"max_depth":5/)
-    expect((await d.post('/ojs/v1/queues/q/pause', { reason: 'an audit' })).status).toBe(200)
+    expect(JSON.stringify(shown)).not.toContain('"paused":true')
+    for (const known of [{ reason: 'an audit' }, { reason: null }, null, undefined])
+      expect((await d.post('/ojs/v1/queues/q/pause', known)).status).toBe(200)
   })
 
   test.each<[string, Json, string]>([

@@ -47,6 +47,10 @@ describe.each(KINDS)('on $name, a job that waits', (kind) => {
       x_wait: { limit: 'crm', key: 'acme', position: 1 },
     })
     expect(body['words']).toContain('crm for acme')
+    await d.sluice.limits.pause('crm', 'acme', { by: 'ann' })
+    expect((await d.get(`/ojs/v1/jobs/${id}/explain`)).body['overrides']).toMatchObject([
+      { limit: 'crm', key: 'acme', kind: 'pause', by: 'ann' },
+    ])
     expect((await d.get('/ojs/v1/jobs/019539a4-0000-7000-8000-000000000000/explain')).status).toBe(404)
   })
 

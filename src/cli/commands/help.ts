@@ -10,6 +10,7 @@ export function registerHelp(program: Command): void {
     .argument('[command...]')
     .action((names: readonly string[]) => {
       let at = program
+      const path: string[] = []
       for (const name of names) {
         const below = at.commands.find((each) => each.name() === name)
         if (!below) {
@@ -17,9 +18,12 @@ export function registerHelp(program: Command): void {
             name,
             at.commands.map((each) => each.name()),
           )
-          program.error(`error: unknown command '${[...names].join(' ')}'${hint}sluice help lists the commands.`)
+          program.error(
+            `error: unknown command '${[...names].join(' ')}'${hint}${['sluice', 'help', ...path].join(' ')} lists those that there are.`,
+          )
         }
         at = below
+        path.push(name)
       }
       at.help()
     })

@@ -6,7 +6,16 @@ import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
 import { linesIn } from '../ndjson.ts'
 import { type Column, tableOf } from '../table.ts'
-import { addStoreOptions, reportErrors, show, showView, type View, type ViewFlags, wholeOf } from '../view.ts'
+import {
+  addStoreOptions,
+  reportErrors,
+  requireName,
+  show,
+  showView,
+  type View,
+  type ViewFlags,
+  wholeOf,
+} from '../view.ts'
 import { inWords } from '../words.ts'
 
 interface ReplayFlags extends ViewFlags {
@@ -59,6 +68,7 @@ async function replay(flags: ReplayFlags): Promise<void> {
   await reportErrors(async () => {
     if (flags.since === undefined)
       throw new SluiceError('cli.usage', 'Name the jobs (--since 24h), or a file of arrivals (--file arrivals.ndjson).')
+    for (const name of ['task', 'queue', 'by'] as const) requireName(flags[name], `--${name}`)
     policyOf(flags.policy)
   })
   if (process.exitCode !== undefined && process.exitCode !== 0) return

@@ -59,6 +59,5 @@ function fail(error: unknown): never {
   const code = error instanceof SluiceError ? ` ${error.code}` : ''
   const message = error instanceof Error ? error.message : String(error)
   process.stderr.write(`error${code}: ${withoutPassword(message).replaceAll(/\s*\n\s*/g, ' ')}\n`)
-  // The addresses of a store and of a backend are options.
-  process.exit(error instanceof SluiceError && /^cli\.usage$|\.url\.invalid$/.test(error.code) ? 2 : 1)
+  process.exit(error instanceof SluiceError && error.code === 'cli.usage' ? 2 : 1)
 }

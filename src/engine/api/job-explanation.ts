@@ -62,7 +62,7 @@ export function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   const { job, expectedStart, givenUpAt, served, known } = found
   const at = expectedStart?.toISOString()
   if (job.state === 'scheduled' && found.waitsOn)
-    return `${waitInWords(found)} It is rescheduled to its expected start.`
+    return `${waitInWords(found)}${pausesInWords(found)}${at ? ' It is rescheduled to its expected start.' : ''}`
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state === 'pending' && job.flow) return `The job waits for other jobs of its flow ${job.flow.id}.`
@@ -78,7 +78,7 @@ export function wordsFor(found: Omit<JobExplanation, 'words'>): string {
 /** The pauses of limits that the job has, but does not wait for yet. */
 function pausesInWords({ overrides, waitsOn }: Pick<JobExplanation, 'overrides' | 'waitsOn'>): string {
   const others = overrides.filter((each) => each.kind === 'pause' && !concerns(each, waitsOn))
-  return others.map((each) => ` Its limit ${nameOf(each)} is paused${pauseInWords(each, each.until)}.`).join('')
+  return others.map((each) => ` Its limit ${nameOf(each)} is paused${pauseInWords(each)}.`).join('')
 }
 
 function concerns(pause: OverrideView, waitsOn: JobExplanation['waitsOn']): boolean {
@@ -86,7 +86,7 @@ function concerns(pause: OverrideView, waitsOn: JobExplanation['waitsOn']): bool
 }
 
 /** By whom, why, and until when. */
-function pauseInWords({ by, reason }: Pick<OverrideView, 'by' | 'reason'>, until: Date | null): string {
+function pauseInWords({ by, reason, until }: OverrideView): string {
   const whom = `${by === null ? '' : ` by ${by}`}${reason === null ? '' : ` (${reason})`}`
   return `${whom} until ${until ? until.toISOString() : 'it is resumed'}`
 }
@@ -134,9 +134,12 @@ function waitInWords({
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
   const at = waitsOn.backend === undefined ? '' : ` at the backend ${waitsOn.backend}`
   const who = `${nameOf(waitsOn)}${at}`
-  const pause = overrides.find((each) => each.kind === 'pause' && concerns(each, waitsOn))
+  // Of the whole limit and of its key: the one that ends last.
+  const [pause] = overrides
+    .filter((each) => each.kind === 'pause' && concerns(each, waitsOn))
+    .toSorted((a, b) => (b.until?.getTime() ?? Infinity) - (a.until?.getTime() ?? Infinity))
   if (pause)
-    return `The job waits for the budget of ${who}, which is paused${pauseInWords(pause, until)}, at position ${position ?? 1}.`
+    return `The job waits for the budget of ${who}, which is paused${pauseInWords(pause)}, at position ${position ?? 1}.`
   if (eachWorker) {
     const own = eachWorker.map(
       (each) => `${each.worker} ${each.until ? `at ${each.until.toISOString()}` : 'when a permit returns'}`,

@@ -9,7 +9,7 @@ import { pageOf } from './pages.ts'
 import { countsOf, depthOf } from './counts.ts'
 import { ownQueues, setPaused } from './queues.ts'
 import { defined } from './rate-limits.ts'
-import { members, PageQuery, PauseBody, QueueParams, RateLimit } from './schemas.ts'
+import { PageQuery, PauseBody, QueueParams, RateLimit } from './schemas.ts'
 
 /** Lists queues with the number of their jobs. */
 export const adminListQueues: Operation = operation({
@@ -75,12 +75,14 @@ export const configureQueue: Operation = operation({
   name: 'configureQueue',
   summary: 'Bound the number of jobs in a queue that have not started, or spread its lanes over stripes.',
   params: QueueParams,
-  body: members({
-    backpressure: members({
-      max_depth: z.int().min(1).max(100_000_000),
-      strategy: z.enum(['reject']).default('reject'),
-      warning_threshold: z.number().gt(0).max(1).optional(),
-    }).nullish(),
+  body: z.looseObject({
+    backpressure: z
+      .looseObject({
+        max_depth: z.int().min(1).max(100_000_000),
+        strategy: z.enum(['reject']).default('reject'),
+        warning_threshold: z.number().gt(0).max(1).optional(),
+      })
+      .nullish(),
     stripes: z.int().min(1).max(MAX_STRIPES).optional(),
   }),
   answers: { 200: 'The bounds apply from now on.' },

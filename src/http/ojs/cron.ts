@@ -39,6 +39,7 @@ const Body = z
   })
   .check((ctx) => requireInOptions(ctx, (ctx.value.job_template ?? ctx.value).options))
   .check(requireInTemplate)
+  .check(refuseShortNames)
 
 /** A page has two lists of the same schedules, and each shows its arguments twice. */
 const SHOWN_TIMES = 4
@@ -175,6 +176,13 @@ function requireInTemplate({
     const message = `is not read beside job_template. Expected job_template.${name}.`
     issues.push({ code: 'custom', input: body, path: [name], message })
   }
+}
+
+/** Members that other schedulers have under these names would be dropped. */
+function refuseShortNames({ value: body, issues }: z.core.ParsePayload<Record<string, unknown>>): void {
+  if (!Object.hasOwn(body, 'overlap')) return
+  const message = 'is unknown; did you mean overlap_policy? Expected skip, allow or enqueue there.'
+  issues.push({ code: 'custom', input: body, path: ['overlap'], message })
 }
 
 function templateOf({

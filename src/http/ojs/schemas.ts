@@ -19,7 +19,7 @@ const MOST_BYTES_OF_NAME = 255
  * An object with known members only. A misspelt one is refused, since it would be dropped silently. `metadata` and
  * names that begin with `x_` belong to the sender.
  */
-export function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$loose> {
+function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$loose> {
   const known = new Set(Object.keys(shape))
   return z.looseObject(shape).check((ctx) => {
     for (const name of Object.keys(ctx.value)) {
@@ -39,10 +39,10 @@ function unread(
   return { code: 'unrecognized_keys', keys: [name], input, path: [name], message }
 }
 
-/** The body of a pause and of its end. The record of changes keeps the reason. */
-export const PauseBody: z.ZodType<{ reason?: string | undefined } | undefined> = members({
-  reason: z.string().max(1000).optional(),
-}).optional()
+/** The body of a pause and of its end: neither ends by itself. The record of changes keeps the reason. */
+export const PauseBody: z.ZodType<{ reason?: string | null | undefined } | null | undefined> = members({
+  reason: z.string().nullish(),
+}).nullish()
 
 /** A job's id: a UUIDv7 in lower case. */
 export const JobId: z.ZodType<string> = z

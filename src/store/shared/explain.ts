@@ -8,7 +8,7 @@ import { loadBuckets } from './buckets.ts'
 import { column, columns } from './columns.ts'
 import type { Override } from '../contract/limits.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
-import { heldAsWhole, type LimitedQueue } from './queue-limits.ts'
+import { bucketsOfQueue, heldAsWhole, type LimitedQueue } from './queue-limits.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get as first, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
@@ -75,9 +75,12 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   if (unresolved) return { ...idle, unresolved: true, expectedStartUs: null, givenUpAtUs: due }
   const ahead = ((yield* first<[number]>(db, AHEAD, job.seq, priority)) as [number])[0]
   const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
+  const limited = yield* all<LimitedQueue>(db, LIMITED)
+  const pauses = pausesOf(limits, [...buckets, ...bucketsOfQueue(limited, job.queue)])
   if (lane !== null && laneState === LANE.spread) {
     const eachWorker = yield* waitsOfWorkers(access, lane, nowUs)
-    return { ...waits, eachWorker, ...firstOf(eachWorker), expectedStartUs: null }
+    const { waitsOn, untilUs } = firstOf(eachWorker)
+    return { ...waits, eachWorker, waitsOn, ...changesAt(limits, waitsOn, pauses, untilUs), expectedStartUs: null }
   }
   const waiting = { lane: lane ?? 0, priority, given: job.priority, ahead }
   const costs = buckets.map((bucket, i) =>
@@ -87,11 +90,10 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const bucket = laneState === LANE.waiting ? buckets.find((each) => each.id === stored.bucket) : undefined
   const guard = bucket?.policy && guardInForce(bucket.policy)
   const backend = bucket?.policy?.backend
-  const pauses = buckets.map((each) => pausesOf(limits, each))
-  const pausesEndUs = Math.max(0, ...pauses.map((each) => endOf(each)))
+  const pausesEndUs = isPaused(pauses) ? (pausedUntilUs(pauses) ?? Infinity) : 0
   const expectedStartUs = latest(outlooks, pausesEndUs)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
-  const overrides = bucket ? overridesOf(limits, bucket.limit, bucket.key) : []
+  const changes = changesAt(limits, bucket ?? null, pauses, waits.untilUs)
   // A job that its budget would admit now waits for a free slot, and the length of that wait is unknown.
   const isExact =
     backend === undefined &&
@@ -99,19 +101,18 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
     only?.exact === true &&
     staff.served &&
     staff.known &&
-    !changesBefore(expectedStartUs, overrides, pausesEndUs) &&
+    !changesBefore(expectedStartUs, changes.overrides, pausesEndUs) &&
     (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
-    untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
-    overrides: [...overrides, ...pauses.filter((_, i) => buckets[i] !== bucket).flat()],
+    ...changes,
     waitsOn: bucket ? { limit: bucket.limit, key: bucket.key, ...(backend !== undefined && { backend }) } : null,
     ...(guard && { guard }),
     ...(bucket && guaranteeOf(bucket, buckets, costs, nowUs)),
     headroom: bucket?.policy && keptBack(bucket.policy, job.priority) > 0 ? (bucket.policy.headroom ?? null) : null,
     linePosition: only?.place ?? null,
     expectedStartUs,
-    exact: isExact && !heldAsWhole(yield* all<LimitedQueue>(db, LIMITED), job.queue, buckets),
+    exact: isExact && !heldAsWhole(limited, job.queue, buckets),
   }
 }
 
@@ -161,14 +162,32 @@ function changesBefore(startUs: number | null, overrides: readonly Override[], p
   return overrides.some(({ untilUs }) => untilUs !== null && (startUs === null || untilUs < startUs))
 }
 
-/** The pauses in force for a bucket, which also stop starts under a limit in shadow mode. */
-function pausesOf(limits: Parameters<typeof overridesOf>[0], { limit, key }: StoredBucket): Override[] {
-  return overridesOf(limits, limit, key).filter(({ kind }) => kind === 'pause')
+interface Bucket {
+  readonly limit: string
+  readonly key: string
 }
 
-/** When all pauses of a bucket have ended; 0: it is not paused. Infinity: one has no end. */
-function endOf(pauses: readonly Override[]): number {
-  return isPaused(pauses) ? (pausedUntilUs(pauses) ?? Infinity) : 0
+type Limits = Parameters<typeof overridesOf>[0]
+
+/** The pauses in force for these buckets, each once. They also stop starts under a limit in shadow mode. */
+function pausesOf(limits: Limits, buckets: readonly Bucket[]): Override[] {
+  const found = new Map<string, Override>()
+  for (const { limit, key } of buckets)
+    for (const each of overridesOf(limits, limit, key))
+      if (each.kind === 'pause') found.set(JSON.stringify([limit, each.key]), each)
+  return [...found.values()]
+}
+
+/** The overrides and pauses of the bucket that a job waits for, the other pauses, and until when it waits there. */
+function changesAt(
+  limits: Limits,
+  waitsOn: Bucket | null,
+  pauses: readonly Override[],
+  untilUs: number | null,
+): Pick<Explanation, 'overrides' | 'untilUs'> {
+  const own = waitsOn ? overridesOf(limits, waitsOn.limit, waitsOn.key) : []
+  const others = pauses.filter(({ limit, key }) => !own.some((each) => each.limit === limit && each.key === key))
+  return { overrides: [...own, ...others], untilUs: isPaused(own) ? pausedUntilUs(own) : untilUs }
 }
 
 /**

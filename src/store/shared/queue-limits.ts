@@ -47,6 +47,16 @@ export function restoredLimits(declared: DeclaredQueue | undefined, version: num
   return JSON.stringify([{ limit: 'the unreadable limits of this queue', key: '', weight: 1 }])
 }
 
+/** The buckets that every start of a queue needs. */
+export function bucketsOfQueue(
+  queues: readonly LimitedQueue[],
+  queue: string,
+): { readonly limit: string; readonly key: string }[] {
+  return queues.flatMap(([name, text, given]) =>
+    name === queue ? [...usesIn(text), ...(given === null ? [] : [{ limit: given, key: '' }])] : [],
+  )
+}
+
 /**
  * Whether starts of a queue need buckets that its jobs do not name, or a queue owns the limit of one of these buckets.
  */

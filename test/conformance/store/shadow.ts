@@ -80,6 +80,19 @@ export function shadow(backend: StoreBackend): void {
     await w.add('b', { limits: ['s'] })
     expect(await w.start()).toEqual([])
     expect(await w.explain('b')).toMatchObject({ expectedStartUs: null, overrides: [{ limit: 's', kind: 'pause' }] })
+    // It waits for the other limit, and then for the end of the pause.
+    await w.define({ c: { concurrency: 1 } })
+    await w.add('first', { limits: ['c'] })
+    await w.add('second', { limits: ['c', 's'] })
+    expect(await w.start()).toEqual(['first'])
+    expect(await w.explain('second')).toMatchObject({
+      waitsOn: { limit: 'c' },
+      expectedStartUs: null,
+      overrides: [{ limit: 's', kind: 'pause' }],
+    })
+    await w.complete('first')
+    expect(await w.start()).toEqual([])
+    await w.store.cancel(w.id('second'))
     await w.resume('s')
     expect(await w.start()).toEqual(['b'])
     await w.complete('b')
