@@ -3,6 +3,7 @@ import type { BucketName, BucketUse, LimitBackend } from '../limiter/contract/li
 import { checkCharge } from '../policy/limits/limit.ts'
 import { checkUnits } from '../policy/limits/define.ts'
 import type { LimitDefinition, LimitPolicy } from '../policy/limits/limit.ts'
+import { checkShared } from '../policy/limits/pace.ts'
 import { partitionKey, SHARED_KEY } from '../policy/limits/partition-key.ts'
 import { denied } from './access.ts'
 import { type LimitedJob, type LimitRules, mostOf } from './limit-rules.ts'
@@ -11,6 +12,8 @@ import { isOwn, ownName, splitName } from './tenant.ts'
 import type { TenantNames } from './tenant-names.ts'
 
 const MOST_KNOWN = 10_000
+/** A tenant charges no budget of all that is closed for longer. */
+const MOST_CLOSED_US = 3_600_000_000
 
 /** A bucket as a caller names it. */
 export interface NamedBucket {
@@ -106,7 +109,11 @@ export class Budgets {
     if (units < 0 && tenant !== '' && isOfAll)
       throw denied(`All tenants share the limit ${limit}. Return its units with a request without a tenant.`)
     const known = await this.call((backend) => backend.inspect(bucket))
-    checkCharge(limit, known?.policy ?? (await this.define(tenant, bucket.limit)))
+    const policy = known?.policy ?? (await this.define(tenant, bucket.limit))
+    checkCharge(limit, policy)
+    if (tenant !== '' && isOfAll) checkShared(limit, policy, units)
+    if (tenant !== '' && isOfAll && units > 0 && (known?.nextInUs ?? 0) > MOST_CLOSED_US)
+      throw denied(`All tenants share the limit ${limit}, and it is closed for more than an hour already.`)
     await this.call((backend) => backend.charge(bucket, units, atUs))
   }
 

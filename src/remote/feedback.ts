@@ -7,12 +7,17 @@ import type { BucketUse, Store } from '../store/contract/store.ts'
 import type { JobDetails } from '../store/contract/remote-jobs.ts'
 import type { Events } from '../engine/events/events.ts'
 import { checkCharge } from '../policy/limits/limit.ts'
-import { paceOf } from '../policy/limits/pace.ts'
+import { checkShared, paceOf } from '../policy/limits/pace.ts'
 
 /** A remote worker's feedback on the budgets of a run, sent with its end. */
 export interface RemoteFeedback {
   /** The real cost of the call beyond its weight; negative: less. Limits have their stored names. */
-  readonly charges: readonly { readonly limit: string; readonly units: number }[]
+  readonly charges: readonly {
+    readonly limit: string
+    readonly units: number
+    /** The sender is one of several tenants that share the budget: a start keeps a unit of it at least. */
+    readonly shared: boolean
+  }[]
   /** Headers of the API's answer. */
   readonly headers: HeadersLike | null
 }
@@ -38,9 +43,10 @@ export async function readFeedback(
   const uses = (await store.explain(job.id))?.uses ?? []
   const policies = new Map((await store.limits()).map(({ name, policy }) => [name, policy]))
   const corrections = correctionsOf(charges, uses)
-  for (const { use } of corrections) {
+  for (const { use, units, shared } of corrections) {
     const policy = policies.get(use.limit)
     if (policy) checkCharge(use.limit, policy)
+    if (policy && shared) checkShared(use.limit, policy, units)
   }
   const worker = job.worker ?? undefined
   const apply = async (): Promise<void> => {
@@ -72,17 +78,18 @@ export async function readFeedback(
 function correctionsOf(
   charges: RemoteFeedback['charges'],
   uses: readonly BucketUse[],
-): { readonly use: BucketUse; readonly units: number }[] {
-  const sums = new Map<string, number>()
-  for (const { limit, units } of charges) sums.set(limit, (sums.get(limit) ?? 0) + units)
-  return [...sums].flatMap(([limit, units]) => {
+): { readonly use: BucketUse; readonly units: number; readonly shared: boolean }[] {
+  const sums = new Map<string, { units: number; shared: boolean }>()
+  for (const { limit, units, shared } of charges)
+    sums.set(limit, { units: (sums.get(limit)?.units ?? 0) + units, shared })
+  return [...sums].flatMap(([limit, { units, shared }]) => {
     const use = uses.find((each) => each.limit === limit)
     if (!use)
       throw new SluiceError(
         'option.invalid',
         `charge is invalid: the job does not use the limit ${limit}. Expected ${uses.map((each) => each.limit).join(', ') || 'none'}.`,
       )
-    const bounded = Math.max(units, -use.weight)
-    return bounded === 0 ? [] : [{ use, units: bounded }]
+    const bounded = Math.max(units, shared ? Math.min(0, 1 - use.weight) : -use.weight)
+    return bounded === 0 ? [] : [{ use, units: bounded, shared }]
   })
 }

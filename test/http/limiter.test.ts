@@ -211,6 +211,19 @@ describe.each(PLACES)('/limiter/v1 on %s', (_place, kind) => {
     expect(await acquire([{ limit: 'shared' }], {}, ACME)).toMatchObject({ granted: true })
   })
 
+  test('lets no tenant close a budget that all share for much longer than an hour by a charge', async () => {
+    const { acquire, ask } = await open({ tokens: TOKENS as unknown as HttpOptions['tokens'] & object })
+    const charge = (limit: string, units: number, headers = {}): Promise<Reply> =>
+      ask('charge', { limit, units }, headers)
+    expect((await charge('plain', 1_000_000_000, ACME)).status).toBe(422)
+    expect(await acquire([{ limit: 'plain' }], {}, BIRCH)).toMatchObject({ granted: true })
+    expect((await charge('plain', 18_000, ACME)).status).toBe(200)
+    expect((await charge('plain', 18_000, ACME)).status).toBe(200)
+    expect((await charge('plain', 1, ACME)).status).toBe(403)
+    expect((await charge('plain', 1, ALL)).status).toBe(200)
+    expect((await charge('shared', 100_000, ACME)).status).toBe(200)
+  })
+
   test('returns and confirms no permit or reservation of another tenant', async () => {
     const pool = { concurrency: 1, shared: true } as const
     const { acquire, ask } = await openIn(kind, {

@@ -223,6 +223,24 @@ test('limits of code are reached by their names where the server shares them', a
   expect([...(await d.fetch({}, of('acme'))), ...(await d.fetch({}, of('globex')))]).toHaveLength(1)
 })
 
+test('of a budget that all tenants share, an ack keeps a unit for its start, and charges at most an hour', async () => {
+  const d = await HttpHarness.open({
+    http: { limits: { limits: { gate: { rate: 100, per: '1h', shared: true } } } },
+  })
+  const left = async (): Promise<number | undefined> => (await d.sluice.limits.inspect('gate'))[0]?.available
+  const run = async (units: number): Promise<number> => {
+    const heavy = { rate_limit: { x_limit: { name: 'gate', weight: 10 } } }
+    const id = await d.push(heavy, {}, of('acme'))
+    expect(await d.fetch({}, of('acme'))).toEqual([id])
+    const charge = [{ limit: 'gate', units }]
+    return (await d.post('/ojs/v1/workers/ack', { job_id: id, charge }, of('acme'))).status
+  }
+  expect(await run(-1000)).toBe(200)
+  expect(await left()).toBe(99)
+  expect(await run(101)).toBe(422)
+  expect(await left()).toBe(89)
+})
+
 test.each([
   [{ types: { a: { limits: [{ limit: 'typo' }] } } }, 'limit.unknown'],
   [{ limits: { 'a/b': { concurrency: 1 } } }, 'policy.invalid'],

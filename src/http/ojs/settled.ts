@@ -19,7 +19,11 @@ export function holderOf(call: Call<unknown, unknown, unknown>, claimant: Claima
   const { worker_id: worker, attempt, charge, rate_limit_headers: headers } = claimant
   const { server, tenant } = call
   const feedback = {
-    charges: (charge ?? []).map(({ limit, units }) => ({ limit: server.limits.storedName(tenant, limit), units })),
+    charges: (charge ?? []).map(({ limit, units }) => ({
+      limit: server.limits.storedName(tenant, limit),
+      units,
+      shared: tenant !== '' && server.limits.isShared(limit) && !server.limits.isKeyed(limit),
+    })),
     headers: headers ?? null,
   }
   const name = typeof worker === 'string' ? ownName(call.tenant, worker) : undefined
