@@ -189,3 +189,31 @@ describe('tenants', () => {
     expect((await d.get('/ojs/v1/health', of('../x'))).status).toBe(400)
   })
 })
+
+describe('an answer that stays open', () => {
+  const TOKEN = {
+    name: 'all',
+    token: 'secret-all-secret-all-secret',
+    scopes: ['worker', 'reader', 'producer'],
+    tenant: '*',
+  }
+  const headers = { Authorization: `Bearer ${TOKEN.token}` }
+
+  test.each([
+    ['is revoked', []],
+    ['has other rights', [{ ...TOKEN, scopes: ['reader', 'worker'] }]],
+  ] as const)('ends once its token %s', async (_, tokens) => {
+    const other = { ...TOKEN, name: 'other', token: 'secret-other-secret-other-secret' }
+    const d = await HttpHarness.open({ http: { tokens: [TOKEN, other] as never } })
+    const stream = await d.app.fetch(new Request('http://server/ojs/v1/events/stream', { headers }))
+    const waiting = d.fetch({ wait: 20_000 }, { headers })
+    const kept = d.fetch({ wait: 20_000, worker_id: 'kept' }, { headers: { Authorization: `Bearer ${other.token}` } })
+    await d.clock.advance('3s')
+    await d.app.reload({ tokens: [...tokens, other] as never, limits: {}, by: 'test' })
+    await d.clock.advance('2s')
+    expect(await waiting).toEqual([])
+    const id = await d.push({}, {}, { headers: { Authorization: `Bearer ${other.token}` } })
+    expect(await kept).toEqual([id])
+    expect(await stream.text()).toBe(': listening\n\n')
+  })
+})

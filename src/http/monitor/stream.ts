@@ -1,15 +1,13 @@
 import { z } from 'zod'
 import type { Timer } from '../../base/clock.ts'
-import { requireRight } from '../access.ts'
 import { type Call, operation, type Operation } from '../operation.ts'
-import { rightOf } from '../rights.ts'
+import { CHECK_EVERY_MS, stillAllowed } from '../still-allowed.ts'
 import type { ChangeMessage } from './change-feed.ts'
 import { seenBy, type Seen } from './seen.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
 
-/** The caller's rights are read again at this interval, and a quiet stream shows that it lives. */
-const CHECK_EVERY_MS = 2000
+/** A quiet stream shows that it lives after so many checks of its rights. */
 const BEAT_EVERY_CHECKS = 5
 /** A viewer further behind than this many messages is disconnected. */
 const BEHIND_AT_MOST = 100
@@ -58,7 +56,7 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
         const check = (): void => {
           timer = server.clock.setTimer(check, CHECK_EVERY_MS)
           if (++checks % BEAT_EVERY_CHECKS === 0) send(': alive\n\n')
-          stillAllowed(call).then(
+          stillAllowed(call, NAME).then(
             (isAllowed) => (isAllowed ? undefined : end('revoked')),
             () => undefined,
           )
@@ -92,17 +90,6 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
     },
     new CountQueuingStrategy({ highWaterMark: BEHIND_AT_MOST }),
   )
-}
-
-/** Whether the caller still has the same rights. An application that cannot tell now is asked again. */
-async function stillAllowed({ again, access }: AnyCall): Promise<boolean> {
-  try {
-    const now = await again()
-    requireRight(now, rightOf(NAME))
-    return now.name === access.name && now.tenant === access.tenant
-  } catch (error) {
-    return !(typeof error === 'object' && error !== null && 'status' in error)
-  }
 }
 
 function textOf({ id, atMs, topics }: ChangeMessage, seen: Seen): string {

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { LoggedEvent } from '../event-log.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid } from '../refusal.ts'
+import { watchRights } from '../still-allowed.ts'
 
 const Names = z.string().max(1000).optional()
 const Query = z.object({
@@ -50,11 +51,13 @@ function fitting(found: readonly LoggedEvent[], bytes: number): readonly LoggedE
   return end < 0 ? found : found.slice(0, end)
 }
 
+const STREAM = 'streamEvents'
+
 /** Streams events as server-sent events. */
 export const streamEvents: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/events/stream',
-  name: 'streamEvents',
+  name: STREAM,
   summary: 'Stream the events of a job or a queue as server-sent events.',
   query: z.object({ channel: z.string().max(300).optional() }),
   answers: { 200: 'A stream of events.' },
@@ -73,10 +76,11 @@ export const streamEvents: Operation = operation({
 })
 
 function streamOf(
-  { server, access, gone }: Call<unknown, unknown, unknown>,
+  call: Call<unknown, unknown, unknown>,
   matches: (event: LoggedEvent) => boolean,
   after: number | null,
 ): ReadableStream<Uint8Array> {
+  const { server, access, gone } = call
   const encoder = new TextEncoder()
   const letGo = server.heldOpen.take(access, 'streams')
   const signal = AbortSignal.any([gone(), server.closing])
@@ -100,9 +104,11 @@ function streamOf(
           timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
         }
         const unlisten = server.events.listen(sendEvent)
+        const unwatch = watchRights(call, STREAM, end)
         let timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
         stop = (): void => {
           unlisten()
+          unwatch()
           letGo()
           timer.cancel()
           signal.removeEventListener('abort', end)

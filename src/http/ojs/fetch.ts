@@ -3,6 +3,7 @@ import { type Duration, durationMs } from '../../base/duration.ts'
 import type { RemoteFetch } from '../../remote/claims.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { unprocessable } from '../refusal.ts'
+import { watchRights } from '../still-allowed.ts'
 import { ownName } from '../tenant.ts'
 import { jobJson } from './job-json.ts'
 import { requireQueues } from './jobs.ts'
@@ -13,12 +14,13 @@ const ANONYMOUS = 'anonymous'
 /** The lease of a fetch without a visibility timeout, by the worker protocol. */
 export const DEFAULT_LEASE_US = 1_800_000_000
 const LONGEST_WAIT_MS = 60_000
+const NAME = 'fetchJobs'
 
 /** FETCH: takes jobs to run. */
 export const fetchJobs: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workers/fetch',
-  name: 'fetchJobs',
+  name: NAME,
   summary: 'Take jobs to run, from the first queue that has some.',
   body: z.looseObject({
     queues: z.array(QueueName).min(1).max(100),
@@ -45,6 +47,7 @@ export const fetchJobs: Operation = operation({
       throw unprocessable(`wait is invalid: ${waitMs} ms. Expected at most ${LONGEST_WAIT_MS} ms.`)
     const queues = [...new Set(body.queues)].map((queue) => ownName(tenant, queue))
     await server.names.admit('queues', tenant, queues)
+    const revoked = new AbortController()
     const leaseMs = body.visibility_timeout_ms ?? null
     const fetched: RemoteFetch = {
       worker: ownName(tenant, body.worker_id ?? ANONYMOUS),
@@ -53,13 +56,16 @@ export const fetchJobs: Operation = operation({
       count: body.count,
       leaseUs: leaseMs === null ? DEFAULT_LEASE_US : leaseMs * 1000,
       waitMs,
-      signal: gone(),
+      signal: waitMs > 0 ? AbortSignal.any([gone(), revoked.signal]) : gone(),
       bytes: server.bounds.answerBytes,
     }
     const letGo = waitMs > 0 ? server.heldOpen.take(access, 'polls') : null
+    // Who waits must have the right until the end.
+    const unwatch = waitMs > 0 ? watchRights(call, NAME, () => revoked.abort()) : null
     try {
       return ok({ jobs: (await server.remote.fetch(fetched)).map(jobJson) })
     } finally {
+      unwatch?.()
       letGo?.()
     }
   },
