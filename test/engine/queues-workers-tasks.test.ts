@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { silentLogger } from '../../src/base/logger.ts'
 import { input, Sluice, task } from '../../src/exports/index.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { everyStore } from '../stores.ts'
 
 const stores = await everyStore('queues, workers and tasks')
@@ -80,5 +81,20 @@ describe.each(stores)('on $name', ({ create }) => {
     await waits
     expect(await sluice.queues.get('mail')).toMatchObject({ jobs: { active: 0, completed: 1 } })
     expect((await sluice.workers.list())[0]?.running).toEqual([])
+  })
+  test('many drains of a queue share its counts', async () => {
+    const work = task('work', { queue: 'mail', run: () => undefined })
+    const sluice = new Sluice({ store: create(), tasks: [work], logger: silentLogger })
+    onTestFinished(() => sluice.stop({ within: 0 }))
+    const { id } = await work.enqueue()
+    const store = await remoteOf(sluice).store()
+    const count = store.queueCounts.bind(store)
+    let counts = 0
+    store.queueCounts = (...given) => (counts++, count(...given))
+    const drains = Array.from({ length: 200 }, () => sluice.queues.drain('mail', { timeout: 0 }).catch(() => 'late'))
+    expect(new Set(await Promise.all(drains))).toEqual(new Set(['late']))
+    expect(counts).toBeLessThan(20)
+    await sluice.jobs.cancel(id)
+    await sluice.queues.drain('mail', { timeout: 0 })
   })
 })

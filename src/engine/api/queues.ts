@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { Gathered } from '../../base/gathered.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { isFinal, type JobState, STATES } from '../../jobs/job-state.ts'
 import type { QueueCount, QueueRecord } from '../../store/contract/queues.ts'
@@ -32,10 +33,14 @@ interface Hooks {
 const MOST = 1_000_000_000
 /** A drain looks again after this time even if the store reports no end. */
 const LOOK_AGAIN_MS = 1_000
+/** Between two counts of a queue that drains wait for, so many times as long as the first one took. */
+const REST = 9
 
 /** The queues of the store: look, pause, resume, bound and drain. */
 export class QueuesApi {
   readonly #hooks: Hooks
+  /** The counts of queues that drains wait for, with the number of these drains. */
+  readonly #draining = new Map<string, { readonly left: Gathered<null, number>; drains: number }>()
 
   constructor(hooks: Hooks) {
     this.#hooks = hooks
@@ -109,18 +114,42 @@ export class QueuesApi {
     const store = await this.#hooks.store()
     const name = await knownQueue(store, queue)
     const untilMs = clock.now() + timeoutMs
-    for (;;) {
-      signal?.throwIfAborted()
-      const left = (await store.queueCounts(name)).filter(({ state }) => !isFinal(state))
-      const jobs = left.reduce((sum, each) => sum + each.jobs, 0)
-      if (jobs === 0) return
-      if (clock.now() >= untilMs)
-        throw new SluiceError(
-          'queue.drain.timeout',
-          `Queue ${name} still has jobs that wait or run (${jobs}). Wait longer, or look at sluice.queues.get('${name}').`,
-        )
-      await this.#wait(Math.min(LOOK_AGAIN_MS, untilMs - clock.now()), signal)
+    const draining = this.#drainingOf(store, name)
+    draining.drains++
+    try {
+      for (;;) {
+        signal?.throwIfAborted()
+        const [jobs = 0] = await draining.left.add([null])
+        if (jobs === 0) return
+        if (clock.now() >= untilMs)
+          throw new SluiceError(
+            'queue.drain.timeout',
+            `Queue ${name} still has jobs that wait or run (${jobs}). Wait longer, or look at sluice.queues.get('${name}').`,
+          )
+        await this.#wait(Math.min(LOOK_AGAIN_MS, untilMs - clock.now()), signal)
+      }
+    } finally {
+      if (--draining.drains === 0) this.#draining.delete(name)
     }
+  }
+
+  /** Drains that ask while a count is on its way share the next one: a count takes time by the jobs of its queue. */
+  #drainingOf(store: Store, name: string): { readonly left: Gathered<null, number>; drains: number } {
+    const known = this.#draining.get(name)
+    if (known) return known
+    const { clock } = this.#hooks
+    let restMs = 0
+    const left = new Gathered(async (asked: readonly null[]) => {
+      if (restMs > 0) await this.#wait(restMs, undefined)
+      const beganUs = clock.monotonicUs()
+      const counts = (await store.queueCounts(name)).filter(({ state }) => !isFinal(state))
+      const jobs = counts.reduce((sum, each) => sum + each.jobs, 0)
+      restMs = Math.min(LOOK_AGAIN_MS, (clock.monotonicUs() - beganUs) * (REST / 1000))
+      return asked.map(() => jobs)
+    })
+    const draining = { left, drains: 0 }
+    this.#draining.set(name, draining)
+    return draining
   }
 
   async #pause(queue: string, paused: boolean): Promise<void> {

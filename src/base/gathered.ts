@@ -1,4 +1,4 @@
-import { isFinal, mayPass } from '../../base/errors.ts'
+import { isFinal, mayPass } from './errors.ts'
 
 interface Batch<Item, Answer> {
   readonly items: Item[]
