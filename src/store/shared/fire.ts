@@ -6,7 +6,7 @@ import { refusalBehaviour } from '../../policy/admission/refusal.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { findBucket } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
-import { isReadable, saveSchedules, schedulesWhere } from './schedule.ts'
+import { isReadable, looksAgainUs, saveSchedules, schedulesWhere } from './schedule.ts'
 import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from '../../jobs/series.ts'
 import { type Access, get } from './sql.ts'
 import { LIVE_STATES } from './state.ts'
@@ -161,7 +161,8 @@ class Firing {
     const wallNowUs = wallOf(this.#schedule, this.#clockUs, this.#instant)
     const endUs = spec.untilMs === null ? NEVER_US : nowUs + spec.untilMs * 1000 - wallNowUs
     const resumeUs = yield* startsTooLateUs(this.#access, spec.job, endUs)
-    return resumeUs === null ? null : resumeUs === NEVER_US ? this.#clockUs : this.#clockUs + resumeUs - nowUs
+    if (resumeUs === null || resumeUs === NEVER_US) return resumeUs === null ? null : this.#clockUs
+    return this.#clockUs + (yield* looksAgainUs(this.#access, resumeUs, nowUs)) - nowUs
   }
 
   #enqueue(dueUs: number): void {

@@ -148,6 +148,18 @@ export function isReadable(unreadable: Set<string>, { spec }: StoredSchedule): b
   }
 }
 
+/** A schedule whose limits admit nothing for long looks at them again after this time. */
+const LOOK_AGAIN_US = 60_000_000
+
+/**
+ * When a schedule looks at its limits again that admit nothing before `resumeUs`: the end of an override, a change or
+ * units that return may open them sooner. All on the store's clock.
+ */
+export function* looksAgainUs(access: Access, resumeUs: number, nowUs: number): Reading<number> {
+  const { nextEndUs } = yield* ask(() => access.limits())
+  return Math.min(resumeUs, Math.max(nowUs, nextEndUs), nowUs + LOOK_AGAIN_US)
+}
+
 /**
  * Skips an occurrence that waited and cannot start in time. It does not count as a run. Its series continues with the
  * first occurrence due once its limits admit it.
@@ -162,7 +174,8 @@ export function* skipOccurrence(
   const schedule = yield* find(access, name)
   if (!schedule) return
   const clockUs = clockOf(schedule, instant)
-  const fromUs = resumeUs === null ? clockUs : Math.max(clockUs, clockUs + resumeUs - instant.nowUs)
+  const againUs = resumeUs === null ? instant.nowUs : yield* looksAgainUs(access, resumeUs, instant.nowUs)
+  const fromUs = Math.max(clockUs, clockUs + againUs - instant.nowUs)
   schedule.runs = Math.max(0, schedule.runs - 1)
   if (schedule.pausedUs === null && isReadable(access.unreadable, schedule)) {
     if (schedule.nextUs === null || (schedule.nextUs < fromUs && resumeUs !== null))

@@ -517,6 +517,30 @@ function limited(backend: StoreBackend): void {
     expect(await stored(w, 's')).toMatchObject({ runs: 2, nextDueMs: null })
   })
 
+  test('it looks at its limit again when an override ends, and else within a minute', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 100, per: '1s', burst: 1, maxWait: '500ms' } })
+    await register(w, 's', { limits: ['r'] })
+    await w.override('r', { rate: 1, per: '1h' }, 3500)
+    expect(await runs(w, 1000)).toEqual(['s@1000'])
+    expect(await claimNews(w, 2000)).toEqual(['s-2000 late'])
+    expect(await next(w, 's')).toBe(4000)
+    expect(await runs(w, 4000)).toEqual(['s@4000'])
+    await w.override('r', { rate: 1, per: '1h' })
+    expect(await claimNews(w, 5000)).toEqual(['s-5000 late'])
+    await w.store.override({
+      limit: 'r',
+      key: null,
+      kind: 'override',
+      change: null,
+      untilUs: null,
+      by: null,
+      reason: null,
+    })
+    expect(await next(w, 's')).toBe(65_000)
+    expect(await runs(w, 65_000, 66_000)).toEqual(['s@65000', 's@66000'])
+  })
+
   test('one that could start only at the end of the series or later is skipped, and the series is over', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '3s', burst: 1 } })
