@@ -48,6 +48,31 @@ export function isWithin(lane: Lane, head: Head | null, common: Bucket, nowUs: n
   })
 }
 
+/**
+ * When a common bucket admits a job at the soonest that it refuses now: its guarantee may come back before the units
+ * that others must leave.
+ * @param weightIn the cost of the job in one of the buckets
+ */
+export function soonestUs(
+  buckets: readonly Bucket[],
+  weightIn: (bucket: Bucket, place: number) => number,
+  common: Bucket,
+  deniedUs: number,
+  nowUs: number,
+): number {
+  let fromUs: number | null = null
+  for (const [i, each] of buckets.entries()) {
+    const of = each.policy?.of
+    if (of?.limit !== common.limit) continue
+    const againUs = outsideUntil(of, each.state, each.active, nowUs, weightIn(each, i)) ?? nowUs
+    fromUs = Math.min(fromUs ?? Infinity, againUs)
+  }
+  if (fromUs === null) return deniedUs
+  const aloneUs = deniedUntilUs(common, weightIn(common, buckets.indexOf(common)), nowUs, null) ?? nowUs
+  // Its permits may return at any time.
+  return Math.min(deniedUs, fromUs === Infinity ? aloneUs : Math.max(fromUs, aloneUs))
+}
+
 /** Whether a head goes before all without a guarantee in a bucket: it is within its own, or its lane waits as such. */
 function goesFirst(lane: Lane, head: Head, bucket: Bucket, nowUs: number): boolean {
   return (isGuaranteed(lane) && lane.on === bucket) || isWithin(lane, head, bucket, nowUs)

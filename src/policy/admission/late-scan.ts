@@ -1,5 +1,6 @@
 /** The jobs behind a refused head: which of them can no longer start in time, and when the others start. */
 import { loadStartUs, ruleStartUs } from '../limits/start-time.ts'
+import { hasGuaranteeIn } from './guaranteed.ts'
 import { type EffectiveBucket, belowHeadroom } from '../limits/headroom.ts'
 import { type Bucket, type Head, type HeadSource, type Lane, weightOf } from './lane.ts'
 import { maxWaitUs, type Refusal, type Rejection } from './refusal.ts'
@@ -135,8 +136,9 @@ function startOf(lane: Lane, cursor: ScanCursor, job: Head, nowUs: number): { bu
   for (const [i, bucket] of lane.buckets.entries()) {
     const share = cursor.shares[i]
     if (!share || !bucket.policy) continue
-    // A job below a headroom's priority sees a smaller bucket.
-    const effective = belowHeadroom({ policy: bucket.policy, state: bucket.state }, job.given, cursor.highest)
+    // A job below a headroom's priority sees a smaller bucket. One with a guarantee may start within it by then.
+    const policy = hasGuaranteeIn(lane, bucket) ? { ...bucket.policy, reserve: 0 } : bucket.policy
+    const effective = belowHeadroom({ policy, state: bucket.state }, job.given, cursor.highest)
     const startUs = startIn(effective, share, weightOf(job, i, bucket), nowUs)
     if (!found || startUs > found.startUs) found = { bucket, startUs }
   }

@@ -1,5 +1,5 @@
 import type { Elsewhere } from './elsewhere.ts'
-import { priorityIn } from './guaranteed.ts'
+import { priorityIn, soonestUs } from './guaranteed.ts'
 import type { OnLimit } from '../limits/limit.ts'
 import { type Bucket, deniedUntilUs, drops, type Head, type Lane, NEVER_US, weightOf } from './lane.ts'
 
@@ -42,6 +42,7 @@ export function refusalOf(
 ): Refusal | null {
   let worst: Bucket | null = null
   let untilUs = -1
+  let atSoonestUs = -1
   let dropping: { readonly bucket: Bucket; readonly denied: number } | null = null
   const refusing: Bucket[] = []
   for (const [i, bucket] of lane.buckets.entries()) {
@@ -50,6 +51,9 @@ export function refusalOf(
     const denied = ownUs ?? (elsewhere?.passes(lane, head, bucket) ? null : aheadUntil(bucket))
     if (denied === null) continue
     refusing.push(bucket)
+    const weightIn = (each: Bucket, place: number): number => weightOf(head, place, each)
+    const ownSoonestUs = ownUs === null ? denied : soonestUs(lane.buckets, weightIn, bucket, denied, nowUs)
+    atSoonestUs = Math.max(atSoonestUs, ownSoonestUs)
     if (drops(bucket) && denied > (dropping?.denied ?? -1)) dropping = { bucket, denied }
     if (denied > untilUs) {
       untilUs = denied
@@ -60,21 +64,25 @@ export function refusalOf(
     worst && {
       bucket: dropping?.bucket ?? worst,
       untilUs,
-      behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs),
+      behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs, atSoonestUs),
     }
   )
 }
 
-/** The joint decision of several refusing limits, strongest first: drop, late, reschedule, wait. */
+/**
+ * The joint decision of several refusing limits, strongest first: drop, late, reschedule, wait.
+ * @param atSoonestUs when it may start at the soonest: a job is late only if that is known
+ */
 export function refusalBehaviour(
   refusing: readonly Bucket[],
   lane: readonly Bucket[],
   head: Head,
   untilUs: number,
+  atSoonestUs: number = untilUs,
 ): Refusal['behaviour'] {
   if (refusing.some(drops)) return 'drop'
   if (untilUs === NEVER_US) return 'wait'
-  if (untilUs > head.sinceUs + maxWaitUs(lane)) return 'late'
+  if (atSoonestUs > head.sinceUs + maxWaitUs(lane)) return 'late'
   return !isPerWorker(lane) && refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule')
     ? 'reschedule'
     : 'wait'

@@ -2,6 +2,7 @@ import { latestDuesUs } from '../../jobs/recurrence.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { ScheduleNews, SkipReason } from '../../jobs/schedule.ts'
 import { type Bucket, deniedUntilUs, NEVER_US } from '../../policy/admission/lane.ts'
+import { soonestUs } from '../../policy/admission/guaranteed.ts'
 import { refusalBehaviour } from '../../policy/admission/refusal.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { findBucket } from './buckets.ts'
@@ -209,16 +210,23 @@ function* startsTooLateUs(
   if (uses.length === 0) return null
   const { nowUs } = access.instant
   const buckets: Bucket[] = []
-  const refusing: Bucket[] = []
-  let startUs = nowUs
+  const weights: number[] = []
   for (const { limit, key, weight } of uses) {
     const bucket = yield* findBucket(access, access.instant, limit, key)
     if (!bucket) continue
     buckets.push(bucket)
-    const deniedUs = deniedUntilUs(bucket, weight, nowUs, priority)
+    weights.push(weight)
+  }
+  const weightIn = (_: Bucket, place: number): number => weights[place] ?? 1
+  const refusing: Bucket[] = []
+  let startUs = nowUs
+  for (const [i, bucket] of buckets.entries()) {
+    const deniedUs = deniedUntilUs(bucket, weights[i] ?? 1, nowUs, priority)
     if (deniedUs === null) continue
+    const ownUs = soonestUs(buckets, weightIn, bucket, deniedUs, nowUs)
+    if (ownUs <= nowUs) continue
     refusing.push(bucket)
-    startUs = Math.max(startUs, deniedUs)
+    startUs = Math.max(startUs, ownUs)
   }
   const head = { seq: 0, priority, given: priority, weights: null, attempt: 0, sinceUs: nowUs, latestUs: null }
   const behaviour = refusalBehaviour(refusing, buckets, head, startUs)

@@ -50,6 +50,21 @@ export function guarantees(backend: StoreBackend): void {
       expect(await w.start()).toEqual(['a4'])
     })
 
+    test('is not too late for a maxWait while the guarantee lets it start in time', async () => {
+      const w = harness()
+      const own: Policy = { every: '100ms', maxWait: '1s' }
+      await define(w, shares({ rate: 10, per: '10s' }, own, { atLeast: { rate: 5, per: '10s' }, keys: 1 }))
+      await w.add('a', BORROWS, 20)
+      expect(await w.start()).toHaveLength(5)
+      await w.add('b', of('b'), 5)
+      const started: string[] = []
+      for (let ms = 0; ms <= 400; ms += 100) {
+        w.at(ms)
+        started.push(...(await w.start()))
+      }
+      expect(started).toEqual(['b1', 'b2', 'b3', 'b4', 'b5'])
+    })
+
     test('counts for lanes that waited beside others before it was given', async () => {
       const w = harness()
       const b = limit('b', { rate: 1, per: '100ms' })

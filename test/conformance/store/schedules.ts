@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { limit } from '../../../src/exports/index.ts'
+import { useOf } from '../../../src/policy/limits/define.ts'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../../../src/jobs/schedule.ts'
 import type { Scheduled } from '../../../src/store/contract/schedules.ts'
 import type { Claim } from '../../../src/store/contract/store.ts'
@@ -539,6 +541,20 @@ function limited(backend: StoreBackend): void {
     })
     expect(await next(w, 's')).toBe(65_000)
     expect(await runs(w, 65_000, 66_000)).toEqual(['s@65000', 's@66000'])
+  })
+
+  test('is not late while a guarantee lets it start in time', async () => {
+    const w = harness()
+    const c = limit('c', { rate: 10, per: '10s' })
+    const of = { limit: c, atLeast: { rate: 5, per: '10s' }, keys: 1 } as const
+    const limits = [c, limit('t', { every: '100ms', maxWait: '300ms', of })]
+    await w.store.define(limits.map((each) => ({ name: each.name, policy: useOf(each).policy, version: 0 })))
+    await w.add('a', { limits: ['c'] }, 20)
+    expect(await w.start()).toHaveLength(5)
+    await register(w, 's', { limits: ['t', 'c'], every: 2500 })
+    const started = await runs(w, 1000, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 7500)
+    // Others may have the next unit at 8 s.
+    expect(started.filter((each) => each.startsWith('s'))).toEqual(['s@2500', 's@5000', 's@7500'])
   })
 
   test('one that could start only at the end of the series or later is skipped, and the series is over', async () => {
