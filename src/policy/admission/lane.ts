@@ -19,6 +19,8 @@ export interface Bucket {
   readonly policy: LimitPolicy | null
   /** The revision of the rules in force for it. */
   readonly revision: number
+  /** When an override or a pause of it ends by itself: from then on its rules are others. Absent: none does. */
+  readonly endsUs?: number
   readonly state: BucketState
   /** The permits held by active jobs. */
   active: number

@@ -90,9 +90,10 @@ export function scanLate(
     cursor.seq = job.seq
     cursor.highest = Math.max(cursor.highest, job.given)
     if (lane.gone.has(job.seq)) continue
-    const { bucket, startUs } = startOf(lane, cursor, job, nowUs) ?? { bucket: refusal.bucket, startUs: nowUs }
+    const found = startOf(lane, cursor, job, nowUs)
+    const { bucket, startUs, soonestUs } = found ?? { bucket: refusal.bucket, startUs: nowUs, soonestUs: nowUs }
     // The head's own outcome is decided already. Its wait list may delay it beyond its own rules.
-    if (job.seq !== head.seq && startUs > job.sinceUs + bound) {
+    if (job.seq !== head.seq && soonestUs > job.sinceUs + bound) {
       late.push({ head: job, refusal: { bucket, untilUs: startUs, behaviour: 'late' } })
       continue
     }
@@ -130,9 +131,19 @@ function holds(cursor: ScanCursor, lane: Lane, reserves: boolean, nowUs: number)
   })
 }
 
+/** A start by the rules of a lane's buckets. */
+interface Start {
+  /** The one that admits it last. */
+  readonly bucket: Bucket
+  readonly startUs: number
+  /** The same, but for buckets whose rules change before it: those may admit it from then on. */
+  readonly soonestUs: number
+}
+
 /** The latest instant at which the lane's buckets admit a job behind the scanned ones. */
-function startOf(lane: Lane, cursor: ScanCursor, job: Head, nowUs: number): { bucket: Bucket; startUs: number } | null {
-  let found: { bucket: Bucket; startUs: number } | null = null
+function startOf(lane: Lane, cursor: ScanCursor, job: Head, nowUs: number): Start | null {
+  let last: { bucket: Bucket; startUs: number } | null = null
+  let soonestUs = 0
   for (const [i, bucket] of lane.buckets.entries()) {
     const share = cursor.shares[i]
     if (!share || !bucket.policy) continue
@@ -140,9 +151,10 @@ function startOf(lane: Lane, cursor: ScanCursor, job: Head, nowUs: number): { bu
     const policy = hasGuaranteeIn(lane, bucket) ? { ...bucket.policy, reserve: 0 } : bucket.policy
     const effective = belowHeadroom({ policy, state: bucket.state }, job.given, cursor.highest)
     const startUs = startIn(effective, share, weightOf(job, i, bucket), nowUs)
-    if (!found || startUs > found.startUs) found = { bucket, startUs }
+    if (!last || startUs > last.startUs) last = { bucket, startUs }
+    soonestUs = Math.max(soonestUs, Math.min(startUs, bucket.endsUs ?? Infinity))
   }
-  return found
+  return last && { ...last, soonestUs }
 }
 
 function startIn(

@@ -53,7 +53,7 @@ export function refusalOf(
     refusing.push(bucket)
     const weightIn = (each: Bucket, place: number): number => weightOf(head, place, each)
     const ownSoonestUs = ownUs === null ? denied : soonestUs(lane.buckets, weightIn, bucket, denied, nowUs)
-    atSoonestUs = Math.max(atSoonestUs, ownSoonestUs)
+    atSoonestUs = Math.max(atSoonestUs, Math.min(ownSoonestUs, bucket.endsUs ?? Infinity))
     if (drops(bucket) && denied > (dropping?.denied ?? -1)) dropping = { bucket, denied }
     if (denied > untilUs) {
       untilUs = denied

@@ -33,6 +33,8 @@ export interface InForce {
   readonly unpaused: LimitPolicy | null
   /** The last change that affects this key; 0: none. */
   readonly revision: number
+  /** When an override or a pause of this key ends by itself; absent: none does. */
+  readonly endsUs?: number
 }
 
 /** The policy of an undefined limit, as its buckets see it. */
@@ -99,7 +101,9 @@ export class Timeline {
       for (const event of this.#eventsOf(own)) fold.apply(event)
       const { policy, ...rest } = fold.inForce()
       const reserve = this.reserve > 0 ? { reserve: this.reserve } : {}
-      found = { ...rest, policy: policy && { ...shadowOf(policy), ...reserve } }
+      const endsUs = Math.min(...this.overridesOf(own).map(({ untilUs }) => untilUs ?? Infinity))
+      const ends = endsUs === Infinity ? {} : { endsUs }
+      found = { ...rest, policy: policy && { ...shadowOf(policy), ...reserve }, ...ends }
       this.#inForce.set(own, found)
     }
     return found
@@ -149,10 +153,10 @@ export class Timeline {
     return this.#past().map((each) => each.record)
   }
 
-  /** Overrides and pauses that are in force for a key: those of the limit, then its own. */
-  overridesOf(key: string): OverrideRecord[] {
+  /** Overrides and pauses that are in force for a key: those of the limit, then its own. Null: those of the limit. */
+  overridesOf(key: string | null): OverrideRecord[] {
     this.#standingOf ??= Map.groupBy(this.#standing(), (record) => record.key)
-    return [null, key].flatMap((of) => this.#standingOf?.get(of) ?? [])
+    return (key === null ? [null] : [null, key]).flatMap((of) => this.#standingOf?.get(of) ?? [])
   }
 
   /** The changes that make up each override that is over, by its end: the last of them is the end, or what took its place. */

@@ -130,11 +130,13 @@ function* outlooksOf(
     // A start within a guarantee may take the units that others must leave.
     const bucket = isAssured && each.policy ? { ...each, policy: { ...each.policy, reserve: 0 } } : each
     const job = { ...waiting, units: costs[i] ?? 1, ...(isAssured && { given: MAX_PRIORITY }) }
-    outlooks.push(
+    const outlook =
       buckets.length === 1
         ? yield* outlookOfWaitList(access, job, bucket, nowUs)
-        : yield* outlookOfLane(access, job, bucket, i, nowUs),
-    )
+        : yield* outlookOfLane(access, job, bucket, i, nowUs)
+    // From the end of an override on its rules are others.
+    const { startUs } = outlook
+    outlooks.push({ ...outlook, startUs: startUs === null ? null : Math.min(startUs, each.endsUs ?? Infinity) })
   }
   return outlooks
 }

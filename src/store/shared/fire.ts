@@ -223,7 +223,8 @@ function* startsTooLateUs(
   for (const [i, bucket] of buckets.entries()) {
     const deniedUs = deniedUntilUs(bucket, weights[i] ?? 1, nowUs, priority)
     if (deniedUs === null) continue
-    const ownUs = soonestUs(buckets, weightIn, bucket, deniedUs, nowUs)
+    const againUs = soonestUs(buckets, weightIn, bucket, deniedUs, nowUs)
+    const ownUs = Math.min(againUs, bucket.endsUs ?? Infinity)
     if (ownUs <= nowUs) continue
     refusing.push(bucket)
     startUs = Math.max(startUs, ownUs)

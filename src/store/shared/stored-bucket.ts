@@ -86,7 +86,8 @@ export function bucketOf(
   // A changed limit makes what its backend said about it void.
   if (policy?.backend !== undefined && fields.revision !== inForce.revision) delete state.allowance
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs && policy?.mode !== 'shadow'
-  const named = { id, limit, key, worker, policy, revision: inForce.revision }
+  const { revision, endsUs } = inForce
+  const named = { id, limit, key, worker, policy, revision, ...(endsUs !== undefined && { endsUs }) }
   const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
   return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
 }

@@ -796,6 +796,34 @@ function refusals(backend: StoreBackend): void {
     expect(await w.wake()).toBeNull()
   })
 
+  test('a job is not late while the end of an override may let it start in time', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 100, per: '1s', burst: 1, maxWait: '4s' } })
+    await w.override('r', { rate: 1, per: '10s' }, 1000)
+    await w.add('a', { limits: ['r'] }, 20)
+    const started = await w.start()
+    // No sooner than that, and not known better: the rules change then.
+    expect(await w.explain('a9')).toMatchObject({ expectedStartUs: w.us(1000), exact: false })
+    for (let claims = 0; claims < 40; claims++) {
+      const { jobs, rejected, nextWakeUs } = await w.claim()
+      expect(rejected).toEqual([])
+      started.push(...jobs.map(({ task }) => task))
+      if (nextWakeUs === null || started.length === 20) break
+      w.at(w.ms(nextWakeUs) ?? 0)
+    }
+    expect(started).toEqual(Array.from({ length: 20 }, (_, i) => `a${i + 1}`))
+  })
+
+  test('one that comes too late even then is told when the override is over', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '3s', burst: 1, maxWait: '2s' } })
+    await w.override('r', { rate: 1, per: '1h' }, 1000)
+    await w.add('a', { limits: ['r'] }, 3)
+    expect(await w.start()).toEqual(['a1'])
+    w.at(1000)
+    expect((await w.claim()).rejected).toHaveLength(2)
+  })
+
   test('a job that can start exactly at the end of its maxWait does', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1s', maxWait: '1s' } })
