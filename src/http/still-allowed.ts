@@ -22,15 +22,14 @@ export async function stillAllowed({ again, access }: AnyCall, operation: string
 export function watchRights(call: AnyCall, operation: string, lost: () => void): () => void {
   const { clock } = call.server
   let isOver = false
-  const look = (): void => {
-    timer = clock.setTimer(look, CHECK_EVERY_MS)
-    void stillAllowed(call, operation).then((isAllowed) => {
-      if (isAllowed || isOver) return
-      stop()
-      lost()
-    })
+  const look = async (): Promise<void> => {
+    timer = clock.setTimer(again, CHECK_EVERY_MS)
+    if ((await stillAllowed(call, operation)) || isOver) return
+    stop()
+    lost()
   }
-  let timer = clock.setTimer(look, CHECK_EVERY_MS)
+  const again = (): void => void look()
+  let timer = clock.setTimer(again, CHECK_EVERY_MS)
   const stop = (): void => {
     isOver = true
     timer.cancel()
