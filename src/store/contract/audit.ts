@@ -51,7 +51,7 @@ export interface AuditQuery {
 
 /** Changes older than this are forgotten, in ms: 90 days. */
 export const AUDIT_KEPT_MS: number = 90 * 86_400_000
-/** The number of changes kept. The store forgets the oldest, some hundreds at a time. */
+/** The number of changes kept of each tenant. The store forgets the oldest, some hundreds at a time. */
 export const AUDIT_KEPT = 100_000
 /** The number of new rows after which the store looks for the oldest. */
 export const AUDIT_PRUNED_EVERY = 500

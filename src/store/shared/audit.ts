@@ -22,13 +22,15 @@ const INSERT =
 const NEWEST_FIRST = `SELECT ${AUDIT.list} FROM sluice.audit WHERE id < $1 AND ($2::text IS NULL OR tenant = $2)
   AND ($4::text IS NULL OR who = $4) AND ($5::text IS NULL OR action = $5) AND ($6::text IS NULL OR starts_with(subject, $6))
   AND ($7::bigint IS NULL OR at >= $7) AND ($8::bigint IS NULL OR at < $8) ORDER BY id DESC LIMIT $3`
-const FORGET = 'DELETE FROM sluice.audit WHERE id <= $1 OR at < $2'
+/** Each tenant has rows of its own: one that changes much must not push those of the others out. */
+const FORGET = `DELETE FROM sluice.audit WHERE at < $1 OR (tenant = $2 AND id <= (
+  SELECT id FROM sluice.audit WHERE tenant = $2 ORDER BY id DESC LIMIT 1 OFFSET ${AUDIT_KEPT}))`
 
-/** Records one change, and forgets the oldest. */
+/** Records one change, and forgets the oldest ones of its tenant. */
 export function* audit({ db }: Access, { atMs, who, tenant, action, subject, detail }: AuditEntry): Reading<void> {
   const row = yield* get<[number]>(db, INSERT, Math.round(atMs), who, tenant, action, subject, detail)
   const [id] = row as [number]
-  if (id % AUDIT_PRUNED_EVERY === 0) yield* run(db, FORGET, id - AUDIT_KEPT, Math.round(atMs) - AUDIT_KEPT_MS)
+  if (id % AUDIT_PRUNED_EVERY === 0) yield* run(db, FORGET, Math.round(atMs) - AUDIT_KEPT_MS, tenant)
 }
 
 /** Recorded changes, newest first. */
