@@ -1,6 +1,8 @@
 import type { BucketState } from './bucket.ts'
 import { reserveOf } from './guarantee.ts'
 import type { LimitPolicy } from './limit.ts'
+import type { RateRule } from '../rules/rule.ts'
+import { capAtOneToken } from '../rules/token-bucket.ts'
 
 /**
  * Units that must remain after a start of a job of this priority. The bucket is asked as if the start cost that many
@@ -34,7 +36,8 @@ export function belowHeadroom(
   const { rule, concurrency } = policy
   const alone = { ...policy, concurrency: concurrency === null ? null : Math.max(0, concurrency - kept) }
   if (rule === null || rule.kind === 'spacing') return { policy: alone, state }
-  if (rule.kind === 'rate') return { policy: { ...alone, rule: { ...rule, burst: rest(rule.burst, kept) } }, state }
+  if (rule.kind === 'rate')
+    return { policy: { ...alone, rule: { ...rule, burst: rest(rule.burst, kept) } }, state: penalised(rule, state) }
   // Jobs that use a window's reserve leave less to the others. How much less depends on when they start.
   if (keptBack(policy, highest) === 0) return { policy: alone, state }
   const max = rest(rule.max, kept)
@@ -44,6 +47,14 @@ export function belowHeadroom(
   const { used } = state.rule
   const counted = used > rule.max ? used - kept : Math.min(used, max)
   return { policy: reduced, state: { ...state, rule: { ...state.rule, used: counted } } }
+}
+
+/** After a penalty the whole bucket holds one token. The smaller one then lacks those that must remain. */
+function penalised(rule: RateRule, state: BucketState): BucketState {
+  if (state.closedUntilUs === 0 || state.rule?.kind !== 'rate') return state
+  const capped = { ...state.rule }
+  capAtOneToken(rule, capped, state.closedUntilUs)
+  return { ...state, rule: capped }
 }
 
 function rest(most: number, kept: number): number {

@@ -136,6 +136,19 @@ export function waits(backend: StoreBackend): void {
     ])
   })
 
+  test('after a penalty, a job that may not use the headroom is told when its units are there', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 5, per: '5s', headroom: { units: 3, priority: 10 } } })
+    await w.store.penalize('r', '', w.us(1000))
+    await w.add('a', { limits: ['r'] })
+    expect(await w.start()).toEqual([])
+    expect(await w.explain('a')).toMatchObject({ untilUs: w.us(4000), expectedStartUs: w.us(4000) })
+    w.at(3999)
+    expect(await w.start()).toEqual([])
+    w.at(4000)
+    expect(await w.start()).toEqual(['a'])
+  })
+
   test('keys of a limit come by their waiting jobs, by key and by next start, page by page', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '10s', burst: 1 }, other: { rate: 1, per: '1s', burst: 1 } })
