@@ -26,7 +26,8 @@ describe('a forecast of what waits', () => {
     const harness = createEngineHarness()
     const engine = await backlog(harness)
     const told = await engine.forecast(gate)
-    expect(told).toMatchObject({ jobs: 12, keys: 2, exact: true, caveats: [], drainMs: 9750 })
+    const further = [expect.stringContaining('need further limits')]
+    expect(told).toMatchObject({ jobs: 12, keys: 2, exact: false, caveats: further, drainMs: 9750 })
     expect(told.doubled.drainMs).toBeLessThan(5000)
     await harness.clock.advance(9749)
     expect(await engine.jobs.list({ states: ['available'] })).toHaveLength(1)
@@ -45,6 +46,7 @@ describe('a forecast of what waits', () => {
     expect(await engine.forecast(gate, { backlog: { count: 100, keys: 10 } })).toEqual(
       forecast({ rate: 1, per: '1s' }, { backlog: { count: 100, keys: 10 } }),
     )
+    expect(shared.caveats.join()).not.toContain('further limits')
     await expect(engine.forecast('nothing')).rejects.toMatchObject({ code: 'limit.unknown' })
     await expect(engine.forecast(gate, { shared: 'nothing' })).rejects.toMatchObject({ code: 'limit.unknown' })
   })

@@ -62,7 +62,10 @@ export async function forecastLimit(
     )
   }
   const piles = stored.filter(({ jobs }) => jobs > 0).flatMap((each) => pileOf(each, to, nowUs))
-  return forecastOf({ piles, shared: other, nowUs, runUs: runTimeUs(runTime) })
+  const joint = stored.some(
+    ({ jobs, needs, policy: own }) => jobs > 0 && needs > 1 + (other ? 1 : 0) + (own?.of ? 1 : 0),
+  )
+  return forecastOf({ piles, shared: other, nowUs, runUs: runTimeUs(runTime), joint })
 }
 
 function pileOf(

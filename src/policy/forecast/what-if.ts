@@ -61,6 +61,8 @@ export interface Situation {
   readonly shared: { readonly policy: LimitPolicy; readonly state: BucketState; readonly active: number } | null
   readonly nowUs: number
   readonly runUs: number | null
+  /** Some of the jobs need further limits. */
+  readonly joint?: boolean
 }
 
 /**
@@ -153,11 +155,12 @@ function inMs(...all: readonly ReturnType<typeof drain>[]): Waits {
   return { drainMs: later('drainUs'), p50Ms: later('p50Us'), p99Ms: later('p99Us') }
 }
 
-function caveatsOf({ piles, shared, runUs }: Situation): string[] {
+function caveatsOf({ piles, shared, runUs, joint }: Situation): string[] {
   const caveats: string[] = []
   const policies = [...piles.map(({ policy }) => policy), ...(shared ? [shared.policy] : [])]
   const withPermits = policies.filter(({ concurrency }) => concurrency !== null)
   if (shared) caveats.push('two limits hold the jobs: this is the later of both, and it may take longer')
+  if (joint) caveats.push('the jobs need further limits, which are left out: it may take longer')
   if (withPermits.length > 0 && runUs === null) caveats.push('concurrency is left out: say how long a job runs')
   else if (withPermits.some(({ rule }) => rule !== null))
     caveats.push('jobs hold permits while they run: this is the later of rate and concurrency, and it may take longer')

@@ -109,6 +109,8 @@ export interface BucketBacklog {
   /** The lowest and the highest given priority of these jobs; 0 without jobs. */
   readonly lowest: number
   readonly highest: number
+  /** The most buckets, this one among them, that one of these jobs needs. */
+  readonly needs: number
 }
 
 /** A bucket in whose wait list a first lane now stands. */
