@@ -223,6 +223,19 @@ test('limits of code are reached by their names where the server shares them', a
   expect([...(await d.fetch({}, of('acme'))), ...(await d.fetch({}, of('globex')))]).toHaveLength(1)
 })
 
+test('the monitor tells a tenant no figures of others, of a limit that they share by their keys', async () => {
+  const own = { ...HOUR, max: 1, shared: true, by: 'tenant' } as const
+  const d = await HttpHarness.open({ http: { limits: { limits: { own } } } })
+  for (let n = 0; n < 3; n++) await d.push({ rate_limit: { x_limit: { name: 'own' } } }, {}, of('globex'))
+  expect(await d.fetch({ count: 3 }, of('globex'))).toHaveLength(1)
+  const figures = async (sending: Sending): Promise<unknown> => {
+    const { keys, heldKeys, waiting, nextStart } = (await d.get('/monitor/v1/limits/own', sending)).body
+    return [keys, heldKeys, waiting, nextStart === null]
+  }
+  expect(await figures({})).toEqual([1, 1, 2, false])
+  expect(await figures(of('acme'))).toEqual([0, 0, 0, true])
+})
+
 test('of a budget that all tenants share, an ack keeps a unit for its start, and charges at most an hour', async () => {
   const d = await HttpHarness.open({
     http: { limits: { limits: { gate: { rate: 100, per: '1h', shared: true } } } },

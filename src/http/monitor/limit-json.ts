@@ -7,7 +7,7 @@ import { policyInWords } from '../../policy/limits/policy-words.ts'
 import type { Call } from '../operation.ts'
 import { Time, timeOf, TimeOrNull } from './monitor-operation.ts'
 import type { LimitFigures } from '../../engine/api/limit-figures.ts'
-import { seenBy, seesKey } from './seen.ts'
+import { onlyKey, seenBy, seesKey } from './seen.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
 
@@ -88,6 +88,12 @@ export function overrideJson(call: AnyCall, { since, until, ended, change, ...re
   }
 }
 
+const NO_FIGURES: Pick<LimitFigures, 'totals' | 'longest' | 'series'> = {
+  totals: undefined,
+  longest: null,
+  series: { recent: { started: 0, denied: 0, waitedMs: 0 }, spark: Array.from({ length: 30 }, () => 0) },
+}
+
 /** A bucket as JSON. */
 export function bucketJson(call: AnyCall, bucket: BucketView): object {
   const { key, worker, debt, active, waiting, nextStart, drained, headroom, guardUs, guarantee } = bucket
@@ -113,8 +119,13 @@ export function bucketJson(call: AnyCall, bucket: BucketView): object {
   }
 }
 
-/** A limit with its figures as JSON. */
-export function limitJson(call: AnyCall, { limit, totals, bucket, longest, series, backend }: LimitFigures): object {
+/**
+ * A limit with its figures as JSON. Of one that all tenants share by their keys, a tenant gets no figures here: they
+ * would be those of others too. Its own key has them.
+ */
+export function limitJson(call: AnyCall, figures: LimitFigures): object {
+  const { limit, totals, bucket, longest, series, backend } =
+    onlyKey(call, figures.limit.name) === null ? figures : { ...figures, ...NO_FIGURES }
   const { name, policy, version, unreadable = false, overrides } = limit
   const waiting = totals?.waiting ?? 0
   const first = bucket ?? longest
