@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { input, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { monitorHandler } from '../../src/http/monitor/handler.ts'
-import type { Json } from '../http/http-harness.ts'
+import { type Answer, HttpHarness, type Json } from '../http/http-harness.ts'
 import { everyStore } from '../stores.ts'
 import { MonitorHarness } from './monitor-harness.ts'
 
@@ -64,6 +64,25 @@ describe.each(KINDS)('on $name', (kind) => {
       changed: 0,
       state: 'done',
     })
+  })
+
+  test('many changes of one tenant leave those of another on record', async () => {
+    const d = await HttpHarness.open({ engine: { store: kind.create() } })
+    const change = async (tenant: string): Promise<string> => {
+      const headers = { 'X-OJS-Tenant': tenant, 'X-Sluice-Request': '1' }
+      const { body } = await d.post('/monitor/v1/bulk', { action: 'cancel', filter: { queue: 'none' } }, { headers })
+      return String(body['id'])
+    }
+    const look = async (id: string, tenant: string): Promise<Answer> =>
+      d.get(`/monitor/v1/bulk/${id}`, { headers: { 'X-OJS-Tenant': tenant } })
+    const [id, first] = [await change('acme'), await change('globex')]
+    let last = first
+    for (let n = 0; n < 105; n++) {
+      last = await change('globex')
+      while ((await look(last, 'globex')).body['state'] === 'running') await new Promise(setImmediate)
+    }
+    expect((await look(id, 'acme')).body).toMatchObject({ state: 'done' })
+    expect([(await look(first, 'globex')).status, (await look(last, 'globex')).status]).toEqual([404, 200])
   })
 
   test('a change whose server has gone is finished by another one', async () => {

@@ -191,6 +191,8 @@ export class BulkRunner {
   async #forgetOld(): Promise<void> {
     const store = await this.#remote.store()
     const ended = (await this.list()).filter(({ state }) => state !== 'running')
-    for (const { id } of ended.slice(KEPT)) await store.keepSetting(PREFIX + id, null)
+    // Each tenant has its own: many changes of one must not push out those of others.
+    for (const own of Map.groupBy(ended, ({ tenant }) => tenant).values())
+      for (const { id } of own.slice(KEPT)) await store.keepSetting(PREFIX + id, null)
   }
 }
