@@ -42,47 +42,68 @@ export function refusalOf(
 ): Refusal | null {
   let worst: Bucket | null = null
   let untilUs = -1
-  let atSoonestUs = -1
   let dropping: { readonly bucket: Bucket; readonly denied: number } | null = null
   const refusing: Bucket[] = []
+  const instants: number[] = []
   for (const [i, bucket] of lane.buckets.entries()) {
     const seen = elsewhere?.seen(lane, head, bucket) ?? bucket
     const ownUs = deniedUntilUs(seen, weightOf(head, i, bucket), nowUs, priorityIn(lane, head, bucket, nowUs))
     const denied = ownUs ?? (elsewhere?.passes(lane, head, bucket) ? null : aheadUntil(bucket))
     if (denied === null) continue
     refusing.push(bucket)
-    const weightIn = (each: Bucket, place: number): number => weightOf(head, place, each)
-    const ownSoonestUs = ownUs === null ? denied : soonestUs(lane.buckets, weightIn, bucket, denied, nowUs)
-    atSoonestUs = Math.max(atSoonestUs, Math.min(ownSoonestUs, bucket.endsUs ?? Infinity))
+    instants.push(denied)
     if (drops(bucket) && denied > (dropping?.denied ?? -1)) dropping = { bucket, denied }
     if (denied > untilUs) {
       untilUs = denied
       worst = bucket
     }
   }
+  // Asked only of a head that would be late.
+  const soonest = (): number => atSoonestUs(lane, head, refusing, instants, nowUs)
   return (
     worst && {
       bucket: dropping?.bucket ?? worst,
       untilUs,
-      behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs, atSoonestUs),
+      behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs, soonest),
     }
   )
 }
 
 /**
+ * When the buckets that refuse a head may admit it at the soonest: a guarantee or the end of an override may come first.
+ * @param instants when each of them admits it by the present rules
+ */
+function atSoonestUs(
+  lane: Lane,
+  head: Head,
+  refusing: readonly Bucket[],
+  instants: readonly number[],
+  nowUs: number,
+): number {
+  const weightIn = (bucket: Bucket, place: number): number => weightOf(head, place, bucket)
+  let us = nowUs
+  for (const [i, bucket] of refusing.entries()) {
+    const ownUs = soonestUs(lane.buckets, weightIn, bucket, instants[i] ?? nowUs, nowUs)
+    us = Math.max(us, Math.min(ownUs, bucket.endsUs ?? Infinity))
+  }
+  return us
+}
+
+/**
  * The joint decision of several refusing limits, strongest first: drop, late, reschedule, wait.
- * @param atSoonestUs when it may start at the soonest: a job is late only if that is known
+ * @param soonest when it may start at the soonest: a job is late only if that is known; default: then
  */
 export function refusalBehaviour(
   refusing: readonly Bucket[],
   lane: readonly Bucket[],
   head: Head,
   untilUs: number,
-  atSoonestUs: number = untilUs,
+  soonest: () => number = () => untilUs,
 ): Refusal['behaviour'] {
   if (refusing.some(drops)) return 'drop'
   if (untilUs === NEVER_US) return 'wait'
-  if (atSoonestUs > head.sinceUs + maxWaitUs(lane)) return 'late'
+  const lastUs = head.sinceUs + maxWaitUs(lane)
+  if (untilUs > lastUs && soonest() > lastUs) return 'late'
   return !isPerWorker(lane) && refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule')
     ? 'reschedule'
     : 'wait'
