@@ -21,7 +21,7 @@ export function checkShared(limit: string, policy: LimitPolicy, units: number): 
   if (units > most)
     throw new SluiceError(
       'option.invalid',
-      `charge is invalid: ${units} units of ${limit}, which all tenants share. Expected at most ${most}, those of an hour.`,
+      `charge is invalid: ${units} units of ${limit}, which all tenants share. Expected at most ${most}, as it gives in an hour or in one period.`,
     )
 }
 

@@ -161,7 +161,7 @@ function guaranteeOf(
 /** Whether a pause or the end of an override changes the budget before a start. */
 function changesBefore(startUs: number | null, overrides: readonly Override[], pausesEndUs: number): boolean {
   if (pausesEndUs > 0) return true
-  return overrides.some(({ untilUs }) => untilUs !== null && (startUs === null || untilUs < startUs))
+  return overrides.some(({ untilUs }) => untilUs !== null && (startUs === null || untilUs <= startUs))
 }
 
 interface Bucket {
