@@ -105,14 +105,14 @@ export class Budgets {
     const { limits } = this.#options
     const { limit } = named
     const bucket = this.bucket(tenant, named)
-    const isOfAll = limits.isShared(limit) && !(limits.isKeyed(limit) && bucket.key === tenant)
-    if (units < 0 && tenant !== '' && isOfAll)
+    const isOfAll = limits.isOfAll(tenant, limit, bucket.key)
+    if (units < 0 && isOfAll)
       throw denied(`All tenants share the limit ${limit}. Return its units with a request without a tenant.`)
     const known = await this.call((backend) => backend.inspect(bucket))
     const policy = known?.policy ?? (await this.define(tenant, bucket.limit))
     checkCharge(limit, policy)
-    if (tenant !== '' && isOfAll) checkShared(limit, policy, units)
-    if (tenant !== '' && isOfAll && units > 0 && (known?.nextInUs ?? 0) > MOST_CLOSED_US)
+    if (isOfAll) checkShared(limit, policy, units)
+    if (isOfAll && units > 0 && (known?.nextInUs ?? 0) > MOST_CLOSED_US)
       throw denied(`All tenants share the limit ${limit}, and it is closed for more than an hour already.`)
     await this.call((backend) => backend.charge(bucket, units, atUs))
   }

@@ -121,6 +121,11 @@ export class LimitRules {
     return this.#rules.get(name)?.keyed === true
   }
 
+  /** Returns whether a tenant draws from a budget together with others: from a shared one, but for its own key. */
+  isOfAll(tenant: string, name: string, key: string): boolean {
+    return tenant !== '' && this.isShared(name) && !(this.isKeyed(name) && key === tenant)
+  }
+
   /** A tenant's limit of that name, from the configuration; null: it has none. */
   definition(tenant: string, name: string): LimitDefinition | null {
     const rule = this.#rules.get(name)

@@ -15,8 +15,8 @@ export interface RemoteFeedback {
   readonly charges: readonly {
     readonly limit: string
     readonly units: number
-    /** The sender is one of several tenants that share the budget: a start keeps a unit of it at least. */
-    readonly shared: boolean
+    /** Whether several tenants share the budget of a key, the sender among them: a start keeps a unit of it at least. */
+    readonly isOfAll: (key: string) => boolean
   }[]
   /** Headers of the API's answer. */
   readonly headers: HeadersLike | null
@@ -79,16 +79,17 @@ function correctionsOf(
   charges: RemoteFeedback['charges'],
   uses: readonly BucketUse[],
 ): { readonly use: BucketUse; readonly units: number; readonly shared: boolean }[] {
-  const sums = new Map<string, { units: number; shared: boolean }>()
-  for (const { limit, units, shared } of charges)
-    sums.set(limit, { units: (sums.get(limit)?.units ?? 0) + units, shared })
-  return [...sums].flatMap(([limit, { units, shared }]) => {
+  const sums = new Map<string, Omit<RemoteFeedback['charges'][number], 'limit'>>()
+  for (const { limit, units, isOfAll } of charges)
+    sums.set(limit, { units: (sums.get(limit)?.units ?? 0) + units, isOfAll })
+  return [...sums].flatMap(([limit, { units, isOfAll }]) => {
     const use = uses.find((each) => each.limit === limit)
     if (!use)
       throw new SluiceError(
         'option.invalid',
         `charge is invalid: the job does not use the limit ${limit}. Expected ${uses.map((each) => each.limit).join(', ') || 'none'}.`,
       )
+    const shared = isOfAll(use.key)
     const bounded = Math.max(units, shared ? Math.min(0, 1 - use.weight) : -use.weight)
     return bounded === 0 ? [] : [{ use, units: bounded, shared }]
   })

@@ -236,14 +236,17 @@ test('the monitor tells a tenant no figures of others, of a limit that they shar
   expect(await figures(of('acme'))).toEqual([0, 0, 0, true])
 })
 
-test('of a budget that all tenants share, an ack keeps a unit for its start, and charges at most an hour', async () => {
+test.each([
+  ['alone', {}],
+  ['by a key that is no tenant', { by: 'meta.region' }],
+])('of a budget that all tenants share, %s, an ack keeps a unit and charges at most an hour', async (_, keyed) => {
   const d = await HttpHarness.open({
-    http: { limits: { limits: { gate: { rate: 100, per: '1h', shared: true } } } },
+    http: { limits: { limits: { gate: { rate: 100, per: '1h', shared: true, ...keyed } } } },
   })
   const left = async (): Promise<number | undefined> => (await d.sluice.limits.inspect('gate'))[0]?.available
   const run = async (units: number): Promise<number> => {
     const heavy = { rate_limit: { x_limit: { name: 'gate', weight: 10 } } }
-    const id = await d.push(heavy, {}, of('acme'))
+    const id = await d.push(heavy, { meta: { region: 'eu' } }, of('acme'))
     expect(await d.fetch({}, of('acme'))).toEqual([id])
     const charge = [{ limit: 'gate', units }]
     return (await d.post('/ojs/v1/workers/ack', { job_id: id, charge }, of('acme'))).status

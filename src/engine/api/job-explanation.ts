@@ -44,7 +44,7 @@ export interface JobExplanation {
    * The expected start if nothing changes; for a scheduled or retryable job, the time at which it becomes available.
    */
   readonly expectedStart: Date | null
-  /** Active overrides and pauses of that bucket, and behind them the pauses of its other limits. */
+  /** Active overrides and pauses of that bucket, and behind them the pauses of its other limits and of its queue's. */
   readonly overrides: readonly OverrideView[]
   /** False: `expectedStart` is the earliest possible. Other limits, permits or a missing slot may delay it. */
   readonly exact: boolean

@@ -22,7 +22,7 @@ export function holderOf(call: Call<unknown, unknown, unknown>, claimant: Claima
     charges: (charge ?? []).map(({ limit, units }) => ({
       limit: server.limits.storedName(tenant, limit),
       units,
-      shared: tenant !== '' && server.limits.isShared(limit) && !server.limits.isKeyed(limit),
+      isOfAll: (key: string) => server.limits.isOfAll(tenant, limit, key),
     })),
     headers: headers ?? null,
   }

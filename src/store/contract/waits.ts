@@ -46,7 +46,7 @@ export interface Explanation {
   readonly sinceUs: number | null
   /** The possible start of the lane's head. */
   readonly untilUs: number | null
-  /** The overrides and pauses in force for that bucket, and behind them the pauses of its other buckets. */
+  /** The overrides and pauses in force for that bucket, and behind them those of its other buckets and of its queue that pause. */
   readonly overrides: readonly Override[]
   /**
    * Its expected start. For a scheduled or retryable job: the time when it joins its lane (wall clock for `scheduled`).
