@@ -35,7 +35,7 @@ import { Resolver } from './run/resolve.ts'
 import { Results } from './run/results.ts'
 import { jobOptions, type ScheduleOptions } from './define/schedule.ts'
 import { QueuesApi } from './api/queues.ts'
-import { SchedulesApi, type ScheduleView } from './api/schedules.ts'
+import { SchedulesApi, type ScheduleView, scheduleViewOf } from './api/schedules.ts'
 import { trimTask } from './api/trim-task.ts'
 import { TasksApi } from './api/tasks.ts'
 import { WorkersApi } from './api/workers.ts'
@@ -245,10 +245,8 @@ export class Sluice {
     const [input, options] =
       args.length > 1 ? (args as [I, ScheduleOptions<O>]) : [undefined, args[0] as ScheduleOptions<O>]
     this.#checkOpen(`scheduled for ${definition.name}`)
-    return this.schedules.register(
-      options,
-      await prepare(this.#calls, definition, input, jobOptions(definition, options)),
-    )
+    const job = await prepare(this.#calls, definition, input, jobOptions(definition, options))
+    return scheduleViewOf((await this.schedules.register(options, job)).schedule)
   }
 
   /** Wraps every enqueue and run, in place of an earlier wrapper; null: none. See `sluice/opentelemetry`. */

@@ -41,4 +41,21 @@ describe.each(KINDS)('on $name', (kind) => {
     const more = await d.get(`/ojs/v1/admin/audit?limit=5&before=${body['before']}`, ROOT)
     expect(more.body).toMatchObject({ items: [{}, {}], before: null })
   })
+
+  test('a cron that is registered again as it is makes no row; each change of it makes one', async () => {
+    const d = await HttpHarness.open({ engine: { store: kind.create() }, http: { tokens: TOKENS } })
+    const cron = { name: 'c', cron: '@daily', type: 'a', args: [1], meta: { of: 'us' }, options: { queue: 'q' } }
+    const register = async (more: Json = {}): Promise<number> => {
+      await d.clock.advance('1s')
+      const { status, body } = await d.post('/ojs/v1/cron', { ...cron, ...more }, ACME)
+      expect([status, body['cron'].created_at]).toEqual([201, '2026-01-01T00:00:01.000Z'])
+      return (await d.get('/ojs/v1/admin/audit', ROOT)).body['items'].length as number
+    }
+    expect([await register(), await register(), await register()]).toEqual([1, 1, 1])
+    expect(await register({ args: [2] })).toBe(2)
+    expect(await register({ args: [2], options: { queue: 'other' } })).toBe(3)
+    expect(await register({ args: [2], options: { queue: 'other' } })).toBe(3)
+    const limited = { options: { queue: 'q', rate_limit: { key: 'crm', concurrency: 2 } } }
+    expect([await register(limited), await register(limited)]).toEqual([4, 4])
+  })
 })

@@ -5,6 +5,7 @@ import { isStorable } from '../../base/text.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { OnMissed, Overlap, ScheduleRecord } from '../../jobs/schedule.ts'
+import type { Scheduled } from '../../store/contract/schedules.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { ServedQueues } from '../define/served-queues.ts'
@@ -63,7 +64,7 @@ export class SchedulesApi {
 
   /** Every schedule of the store by name, ended ones included. */
   async list(): Promise<ScheduleView[]> {
-    return (await (await this.#hooks.store()).schedules()).map(toView)
+    return (await (await this.#hooks.store()).schedules()).map(scheduleViewOf)
   }
 
   /** One schedule; null: none has that name. */
@@ -104,7 +105,7 @@ export class SchedulesApi {
     checkText(name, what)
     const found = isStorable(name) ? await (await this.#hooks.store()).pauseSchedule(name, paused) : null
     if (found) this.#hooks.wakeup.notify('schedule')
-    return found && toView(found)
+    return found && scheduleViewOf(found)
   }
 
   /**
@@ -126,16 +127,16 @@ export class SchedulesApi {
   }
 
   /** Registers a schedule of such jobs, for `sluice.schedule`. */
-  async register(options: ScheduleOptions<never>, job: NewJob): Promise<ScheduleView> {
+  async register(options: ScheduleOptions<never>, job: NewJob): Promise<Scheduled> {
     const named = toSchedule(options, job)
     if (options.name === undefined) this.#checkUnnamed(named.name, job.input)
     const store = await this.#hooks.store()
     if (await this.#hooks.limits.store(store)) this.#hooks.wakeup.notify('work')
-    const { schedule, kind } = await store.schedule(named)
-    this.#warnIfTooFast(schedule)
+    const registered = await store.schedule(named)
+    this.#warnIfTooFast(registered.schedule)
     this.#hooks.servedQueues.enqueued([job])
-    if (kind !== 'unchanged') this.#hooks.wakeup.notify('schedule')
-    return toView(schedule)
+    if (registered.kind !== 'unchanged') this.#hooks.wakeup.notify('schedule')
+    return registered
   }
 
   /** Two unnamed schedules of one task would replace each other. */
@@ -162,7 +163,8 @@ export class SchedulesApi {
   }
 }
 
-function toView(record: ScheduleRecord): ScheduleView {
+/** The view of a stored schedule. */
+export function scheduleViewOf(record: ScheduleRecord): ScheduleView {
   const { name, recurrence, job, untilMs, maxRuns, overlap, onMissed, nextDueMs, lastDueMs, lastJob, runs, paused } =
     record
   const date = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))

@@ -3,7 +3,6 @@ import { z } from 'zod'
 import { fromJsonText } from '../../base/json-value.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { ScheduleRecord } from '../../jobs/schedule.ts'
-import { afterCommit } from '../after-commit.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid, notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
@@ -74,7 +73,7 @@ export const registerCron: Operation = operation({
     const createdMs = (known && extraOf(known.job).cron?.createdMs) ?? clock.now()
     const extra: OjsExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
     if (limits.length > 0) await remote.define(limits)
-    const view = await sluice.schedules.register(
+    const { kind, schedule } = await sluice.schedules.register(
       {
         name,
         cron: expression,
@@ -83,16 +82,9 @@ export const registerCron: Operation = operation({
       },
       { ...job, extra: JSON.stringify(extra) },
     )
-    const stored = await afterCommit(
-      server.logger,
-      call.requestId,
-      () => scheduleNamed(call, name),
-      () => undefined,
-    )
-    const shown = stored
-      ? cronJson(stored)
-      : { name: body.name, expression, cron: expression, type: job.task, next_run_at: view.nextAt?.toISOString() }
-    return { status: 201, body: { cron: shown, cron_job: shown } }
+    const shown = cronJson(schedule)
+    const unchanged = kind === 'unchanged' && limits.length === 0
+    return { status: 201, body: { cron: shown, cron_job: shown }, ...(unchanged && { unchanged }) }
   },
 })
 
