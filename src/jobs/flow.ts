@@ -68,11 +68,14 @@ export interface FlowRecord extends Tally {
   readonly parentStep: string | null
   /** Why a workflow flow failed. */
   readonly error: JobError | null
-  /** Whose it is; null: a plain flow. */
+  /** Whose it is; null: a plain flow of no tenant. */
   readonly owner: FlowOwner | null
 }
 
-/** The tenant of a workflow flow (empty: none), and the queue, by its own name, that a caller must be allowed to name. */
+/**
+ * The tenant of a flow (empty: none), and the queue, by its own name, that a caller must be allowed to name; empty: every
+ * queue.
+ */
 export interface FlowOwner {
   readonly tenant: string
   readonly queue: string
@@ -89,6 +92,25 @@ export function ownerOfQueue(queue: string): FlowOwner {
   return { tenant: queue.slice(0, Math.max(0, at)), queue: queue.slice(at + 1) }
 }
 
+interface OfQueue {
+  readonly job: { readonly queue: string }
+}
+
+/** The tenant whose queues all jobs of a plain flow have, as its owner; null: there is none. */
+export function ownerOfPlain({
+  nodes,
+  callbacks,
+}: {
+  readonly nodes: readonly OfQueue[]
+  readonly callbacks: Readonly<Partial<Record<Callback, OfQueue>>>
+}): FlowOwner | null {
+  const [first = '', ...others] = [...nodes, ...Object.values(callbacks)].map(({ job }) => job.queue)
+  const owner = ownerOfQueue(first)
+  const { tenant } = owner
+  if (tenant === '' || others.some((queue) => ownerOfQueue(queue).tenant !== tenant)) return null
+  return others.every((queue) => queue === first) ? owner : { tenant, queue: '' }
+}
+
 /** Filters for a list of flows. */
 export interface FlowQuery {
   readonly states?: readonly FlowState[]
@@ -99,7 +121,7 @@ export interface FlowQuery {
   /** Plain flows are left out. */
   readonly isWorkflow?: true
   readonly key?: string
-  /** Only flows of this tenant (empty: of none), without plain ones. */
+  /** Only flows of this tenant (empty: workflow flows of none). */
   readonly tenant?: string
   /** Only flows whose owner has one of these queues; one that ends with `*` stands for all with that beginning. */
   readonly queues?: readonly string[]

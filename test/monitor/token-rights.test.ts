@@ -112,6 +112,29 @@ describe('every operation of the monitor', () => {
   })
 })
 
+test('a tenant sees and acts on its own workflows of the Open Job Spec, and not on those of others', async () => {
+  const { send } = await open()
+  const step = (type: string): Json => ({ type, args: [], options: { queue: 'mail' } })
+  const chain = { type: 'chain', steps: [step('a'), step('b')] }
+  const { body } = await send('acme', 'POST', '/ojs/v1/workflows', chain)
+  const id = body['id'] as string
+  const path = `/monitor/v1/flows/${id}`
+  const listed = async (who: string): Promise<Json[]> =>
+    (await send(who, 'GET', '/monitor/v1/flows?kind=chain')).body['flows'] as Json[]
+  for (const who of ['acme', 'operator', 'root']) {
+    expect([who, await listed(who)]).toMatchObject([who, [{ id, kind: 'chain', state: 'running' }]])
+    expect((await send(who, 'GET', path)).body).toMatchObject({ steps: [{ state: 'waiting' }, { state: 'waiting' }] })
+    expect((await send(who, 'GET', `${path}/explain`)).status).toBe(200)
+  }
+  expect(await listed('other')).toEqual([])
+  expect((await send('other', 'GET', path)).status).toBe(404)
+  expect((await send('other', 'POST', `${path}/cancel`, {})).status).toBe(404)
+  // The interface of workflows has flows of workflows alone.
+  expect((await send('acme', 'GET', `/flows/v1/flows/${id}`)).status).toBe(404)
+  expect((await send('acme', 'GET', '/flows/v1/flows')).body['flows']).toMatchObject([{ workflow: 'chained' }])
+  expect((await send('operator', 'POST', `${path}/cancel`, {})).body).toMatchObject({ flow: { state: 'cancelled' } })
+})
+
 /** All that acme has, as the monitor shows it to acme. */
 async function all(send: Send): Promise<unknown[]> {
   const lists = ['limits', 'jobs', 'queues', 'schedules', 'flows', 'workers', 'bulk', 'audit']

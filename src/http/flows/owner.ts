@@ -1,4 +1,4 @@
-import { type FlowOwner, type FlowQuery, type FlowRecord, keyOfTenant } from '../../jobs/flow.ts'
+import { type FlowOwner, type FlowQuery, type FlowRecord, isWorkflowKind, keyOfTenant } from '../../jobs/flow.ts'
 import type { NewWorkflow } from '../../jobs/workflow.ts'
 import type { Call } from '../operation.ts'
 import { notFound } from '../refusal.ts'
@@ -24,11 +24,18 @@ export function ownKey(key: string | null, { tenant }: FlowOwner): string | null
   return key?.startsWith(own) ? key.slice(own.length) : key
 }
 
-/**
- * The flow that a call names. A flow of another tenant, or of a queue that the token may not name, is reported as
- * missing. @throws {Refusal} 404
- */
+/** The flow of a workflow that a call names. @throws {Refusal} 404 */
 export async function namedFlow(call: Call<unknown, unknown, unknown>, id: string): Promise<NamedFlow> {
+  const named = await seenFlow(call, id)
+  if (!isWorkflowKind(named.record.kind)) throw notFound('flow', id)
+  return named
+}
+
+/**
+ * The flow of any kind that a call names. A flow of another tenant, or of a queue that the token may not name, is
+ * reported as missing. @throws {Refusal} 404
+ */
+export async function seenFlow(call: Call<unknown, unknown, unknown>, id: string): Promise<NamedFlow> {
   const record = await (await call.server.remote.store()).getFlow(id)
   const owner = record?.owner
   if (!record || !owner || !sees(call, owner)) throw notFound('flow', id)

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { type FlowStepView, type FlowView, flowViewOf } from '../../engine/api/flow-views.ts'
 import { FLOW_KINDS, FLOW_STATES, type FlowQuery, type FlowRecord } from '../../jobs/flow.ts'
 import type { Call, Operation } from '../operation.ts'
-import { namedFlow, ownKey, visibleTo } from '../flows/owner.ts'
+import { ownKey, seenFlow, visibleTo } from '../flows/owner.ts'
 import { FlowName, soughtText } from '../flows/schemas.ts'
 import { wordsJson } from '../flows/flow-json.ts'
 import { cursorBehind, flowStatesOf, placeOfCursor } from '../flows/look-at-flows.ts'
@@ -177,7 +177,7 @@ export const signalFlow: Operation = monitorOperation({
 /** The flow that a call names. One of another tenant is reported as missing. @throws {Refusal} 404 */
 async function named(call: Call<{ readonly id: string }, unknown, unknown>): Promise<FlowRecord> {
   const { id } = call.params
-  if (seenBy(call).tenant !== null) return (await namedFlow(call, id)).record
+  if (seenBy(call).tenant !== null) return (await seenFlow(call, id)).record
   const record = await (await call.server.remote.store()).getFlow(id)
   if (!record) throw notFound('flow', id)
   return record

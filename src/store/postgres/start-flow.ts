@@ -1,5 +1,6 @@
+import { inTransaction } from '../../database/postgres-transaction.ts'
 import type { Statements } from '../../database/statements.ts'
-import { CALLBACKS } from '../../jobs/flow.ts'
+import { CALLBACKS, ownerOfPlain } from '../../jobs/flow.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import type { FlowJob, NewFlow } from '../../jobs/new-flow.ts'
 import type { Context } from './context.ts'
@@ -13,10 +14,11 @@ type Column = readonly (string | number | null)[]
 
 const START = `SELECT sluice.check_ageing($27), sluice.start_flow($1::uuid, $2, $3, $4::int, $5, $6::int[], $7::int[], $8::uuid[], $9::text[], $10::text[], $11::text[], $12::int[], $13::int[],
   $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::int[], $23::int[], $24::int[], $25::int[], $26::json[])`
+const OWN = 'UPDATE sluice.flows SET owner = $2, owner_queue = $3 WHERE id = $1::uuid'
 
 /**
- * Stores a flow with all its jobs in one statement. Like an enqueue it only inserts, so it blocks no other transaction
- * and waits for none.
+ * Stores a flow with all its jobs in one statement; a second one notes the tenant that owns it. Like an enqueue it blocks
+ * no other transaction and waits for none.
  * @param again an earlier try, whose answer was lost, may have stored it
  */
 export async function startFlow(context: Context, db: Statements, flow: NewFlow, again: boolean): Promise<void> {
@@ -34,7 +36,14 @@ async function store(context: Context, db: Statements, flow: NewFlow): Promise<v
   const edges = nodes.flatMap(({ after }, node) => after.map((before) => [before, node] as const))
   const columns = (rows[0] as Column).map((_, i) => rows.map((row) => row[i] ?? null))
   const graph = [edges.map(([before]) => before), edges.map(([, node]) => node)]
-  await db.all(START, id, kind, name, nodes.length, extra, ...graph, ...columns, ageingText(context))
+  const start = (within: Statements): Promise<unknown> =>
+    within.all(START, id, kind, name, nodes.length, extra, ...graph, ...columns, ageingText(context))
+  const owner = ownerOfPlain(flow)
+  if (!owner) return void (await start(db))
+  await inTransaction(db, async (within) => {
+    await start(within)
+    await within.run(OWN, id, owner.tenant, owner.queue)
+  })
 }
 
 /** A job as a row of the columns of `start_flow`. */

@@ -1,7 +1,8 @@
 import { uuidv7 } from 'uuidv7'
 import * as fc from '../../properties.ts'
 import { describe, expect, test } from 'vitest'
-import { MAX_PARENT_RESULTS_BYTES } from '../../../src/jobs/flow.ts'
+import { type FlowQuery, MAX_PARENT_RESULTS_BYTES } from '../../../src/jobs/flow.ts'
+import type { FlowJob } from '../../../src/jobs/new-flow.ts'
 import { RETENTION, type StoreBackend } from './backend.ts'
 import { eachHarness, FAILURE, StoreHarness } from './store-harness.ts'
 
@@ -69,6 +70,35 @@ function chains(backend: StoreBackend): void {
     expect((await w.get('b')).flow).toEqual({ id: flow.id, node: 1, callback: null })
     expect((await w.get('f')).flow).toEqual({ id: flow.id, node: 3, callback: 'failure' })
     expect(await w.store.getFlow(uuidv7())).toBeNull()
+  })
+
+  test('a flow whose queues are of one tenant is that tenant’s', async () => {
+    const w = harness()
+    const start = async (...queues: readonly string[]): Promise<string> => {
+      const { nodes, ...flow } = w.newFlow({ kind: 'batch', jobs: { a: {}, b: {} }, callbacks: { failure: 'f' } })
+      const inQueue = <T extends FlowJob>(each: T, at: number): T => ({
+        ...each,
+        job: { ...each.job, id: uuidv7(), queue: queues[at] ?? queues[0]! },
+      })
+      const callbacks = { failure: inQueue(flow.callbacks.failure!, 2) }
+      await w.store.startFlow({ ...flow, id: uuidv7(), nodes: nodes.map(inQueue), callbacks })
+      return (await w.store.flows({ limit: 1 }))[0]!.id
+    }
+    const one = await start('acme/q')
+    const several = await start('acme/q', 'acme/r')
+    const called = await start('acme/q', 'acme/q', 'acme/r')
+    const mixed = await start('acme/q', 'beta/q')
+    const free = await start('acme/q', 'acme/q', 'q')
+    const none = await start('q')
+    const ownerOf = async (id: string): Promise<unknown> => (await w.flowOf(id)).owner
+    expect(await ownerOf(one)).toEqual({ tenant: 'acme', queue: 'q' })
+    // Only who may name every queue sees it.
+    for (const id of [several, called]) expect(await ownerOf(id)).toEqual({ tenant: 'acme', queue: '' })
+    for (const id of [mixed, free, none]) expect(await ownerOf(id)).toBeNull()
+    const listed = async (query: FlowQuery): Promise<string[]> => (await w.store.flows(query)).map(({ id }) => id)
+    expect(await listed({ tenant: 'acme' })).toEqual([called, several, one])
+    expect(await listed({ tenant: 'acme', queues: ['q'] })).toEqual([one])
+    expect([await listed({ tenant: 'beta' }), await listed({ tenant: '' })]).toEqual([[], []])
   })
 
   test('a step that is discarded ends the chain: those behind it are cancelled and never run', async () => {
