@@ -257,6 +257,8 @@ export interface components {
             readonly heldKeys: number;
             readonly waiting: number;
             readonly active: number;
+            /** @description The only key that a tenant sees of a limit that all tenants share; null: every key. */
+            readonly onlyKey: string | null;
             /** @description The one bucket of a limit without keys; null: it has keys. */
             readonly bucket: components["schemas"]["MonitorBucket"] | null;
             readonly nextStart: string | null;

@@ -34,20 +34,19 @@ function One({ limit }: { readonly limit: Limit }): ReactElement {
         sub={limit.rule}
         actions={<LimitActions limit={limit} overrides={limit.overrides} />}
       />
-      <div className="grid grid-cols-2 gap-3 lg:grid-cols-4">
-        <Figure name="Waiting" value={count(limit.waiting)} unit={limit.waiting === 1 ? 'job' : 'jobs'} />
-        <Figure
-          name={limit.bucket ? 'Permits held' : 'Keys held back'}
-          value={count(limit.bucket ? limit.active : limit.heldKeys)}
-          unit={limit.bucket ? '' : `of ${count(limit.keys)}`}
-        />
-        <Figure name="Next start" value={<CountDown at={limit.nextStart} none="nothing waits" />} />
-        <Figure
-          name="Backlog drained"
-          value={<CountDown at={limit.drained} none={limit.waiting > 0 ? 'not known' : 'nothing waits'} />}
-        />
-      </div>
-      <BudgetChart limit={limit.name} isOne={limit.bucket !== null} />
+      {limit.onlyKey === null ? (
+        <>
+          <Figures limit={limit} />
+          <BudgetChart limit={limit.name} isOne={limit.bucket !== null} />
+        </>
+      ) : (
+        <>
+          <p className="card px-4 py-3 text-soft">
+            All tenants share this limit, so that only your own key {limit.onlyKey} is shown.
+          </p>
+          <BudgetChart limit={limit.name} name={limit.onlyKey} />
+        </>
+      )}
       {limit.bucket ? (
         <Card title="The one budget of this limit">
           <div className="flex flex-wrap items-center gap-6">
@@ -69,6 +68,24 @@ function One({ limit }: { readonly limit: Limit }): ReactElement {
           <Empty title="Nothing is changed by hand">The numbers are those of its definition.</Empty>
         )}
       </Card>
+    </div>
+  )
+}
+
+function Figures({ limit }: { readonly limit: Limit }): ReactElement {
+  return (
+    <div className="grid grid-cols-2 gap-3 lg:grid-cols-4">
+      <Figure name="Waiting" value={count(limit.waiting)} unit={limit.waiting === 1 ? 'job' : 'jobs'} />
+      <Figure
+        name={limit.bucket ? 'Permits held' : 'Keys held back'}
+        value={count(limit.bucket ? limit.active : limit.heldKeys)}
+        unit={limit.bucket ? '' : `of ${count(limit.keys)}`}
+      />
+      <Figure name="Next start" value={<CountDown at={limit.nextStart} none="nothing waits" />} />
+      <Figure
+        name="Backlog drained"
+        value={<CountDown at={limit.drained} none={limit.waiting > 0 ? 'not known' : 'nothing waits'} />}
+      />
     </div>
   )
 }

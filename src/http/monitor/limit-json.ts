@@ -62,6 +62,9 @@ export const LimitJson: z.ZodType = z.object({
   heldKeys: z.number().meta({ description: 'Keys with jobs that wait.' }),
   waiting: z.number(),
   active: z.number(),
+  onlyKey: z.string().nullable().meta({
+    description: 'The only key that a tenant sees of a limit that all tenants share; null: every key.',
+  }),
   bucket: BucketJson.nullable().meta({ description: 'The one bucket of a limit without keys; null: it has keys.' }),
   nextStart: TimeOrNull,
   drained: TimeOrNull.meta({ description: 'By the longest wait list.' }),
@@ -124,8 +127,8 @@ export function bucketJson(call: AnyCall, bucket: BucketView): object {
  * would be those of others too. Its own key has them.
  */
 export function limitJson(call: AnyCall, figures: LimitFigures): object {
-  const { limit, totals, bucket, longest, series, backend } =
-    onlyKey(call, figures.limit.name) === null ? figures : { ...figures, ...NO_FIGURES }
+  const only = onlyKey(call, figures.limit.name)
+  const { limit, totals, bucket, longest, series, backend } = only === null ? figures : { ...figures, ...NO_FIGURES }
   const { name, policy, version, unreadable = false, overrides } = limit
   const waiting = totals?.waiting ?? 0
   const first = bucket ?? longest
@@ -142,6 +145,7 @@ export function limitJson(call: AnyCall, figures: LimitFigures): object {
     heldKeys: totals?.heldKeys ?? 0,
     waiting,
     active: totals?.active ?? 0,
+    onlyKey: only,
     bucket: bucket && bucketJson(call, bucket),
     nextStart: timeOf(totals?.nextStart ?? (waiting > 0 ? first?.nextStart : null)),
     drained: waiting > 0 ? timeOf(first?.drained) : null,
