@@ -140,7 +140,7 @@ export class Handler {
         reason: reasonIn(body) ?? reasonIn(call.query),
         request: body,
       })
-    if (operation.right.audited && changes) server.monitor.changes.noteAll()
+    if (operation.right.audited && changes) server.monitor.changes.noteAll(tenant)
     return { ...reply, headers: { ...left, ...reply.headers } }
   }
 

@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Sluice, silentLogger, task } from '../../src/exports/index.ts'
+import type { Grant } from '../../src/http/monitor/handler.ts'
 import { everyStore } from '../stores.ts'
 import { MonitorHarness } from './monitor-harness.ts'
 
@@ -128,4 +129,29 @@ test('a tenant learns the names of its own things alone', async () => {
   await m.clock.advance('300ms')
   expect(stream.of('change')).toEqual([])
   expect(stream.text).not.toContain('mail')
+})
+
+test('a tenant learns nothing of what others change, and all of what it changes itself', async () => {
+  const authorize = ({ headers }: Request): Grant => {
+    const tenant = headers.get('x-tenant')
+    return { role: 'operator', ...(tenant !== null && { tenant }) }
+  }
+  const m = await MonitorHarness.open({ tasks: [work] }, { authorize })
+  const [ofAcme, ofBeta] = [{ 'X-Tenant': 'acme' }, { 'X-Tenant': 'beta' }]
+  const [acme, beta, all] = [await Stream.open(m, ofAcme), await Stream.open(m, ofBeta), await Stream.open(m)]
+  const change = async (headers: Record<string, string>): Promise<string> => {
+    const { body } = await m.send('POST', '/bulk', { action: 'cancel', filter: { queue: 'mail' } }, headers)
+    await m.clock.advance('1s')
+    return body['id'] as string
+  }
+  const { lastId } = beta
+  const id = await change(ofAcme)
+  for (const stream of [acme, all]) expect(stream.of('change')).toMatchObject([{ topics: { bulk: true, audit: true } }])
+  expect([beta.of('change'), beta.lastId, beta.text.includes(id)]).toEqual([[], lastId, false])
+  await m.clock.advance('10s')
+  expect([beta.of('change'), beta.lastId]).toEqual([[], acme.lastId])
+  // A change of all tenants may have changed the things of each.
+  await change({})
+  for (const stream of [acme, beta, all])
+    expect(stream.of('change').at(-1)).toMatchObject({ topics: { jobs: true, audit: true } })
 })

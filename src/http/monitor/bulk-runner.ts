@@ -50,7 +50,7 @@ export class BulkRunner {
   readonly #owner: string
   readonly #running = new Map<string, AbortController>()
   /** Tells viewers that a record has changed. */
-  readonly #changed: (id: string) => void
+  readonly #changed: (record: BulkRecord) => void
   #timer: Timer | null = null
   #closed = false
 
@@ -60,7 +60,7 @@ export class BulkRunner {
     readonly clock: Clock
     readonly logger: Logger
     readonly owner: string
-    readonly changed: (id: string) => void
+    readonly changed: (record: BulkRecord) => void
   }) {
     this.#sluice = parts.sluice
     this.#remote = parts.remote
@@ -185,7 +185,7 @@ export class BulkRunner {
 
   async #keep(record: BulkRecord): Promise<void> {
     await (await this.#remote.store()).keepSetting(PREFIX + record.id, JSON.stringify(record))
-    this.#changed(record.id)
+    this.#changed(record)
   }
 
   async #forgetOld(): Promise<void> {

@@ -2,6 +2,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import type { Sluice } from '../../engine/engine.ts'
 import type { SluiceEvents } from '../../engine/events/events.ts'
 import type { Remote } from '../../remote/remote.ts'
+import { ownName } from '../tenant.ts'
 
 /** The kinds of things that change. */
 export const TOPICS = ['jobs', 'limits', 'queues', 'flows', 'schedules', 'workers', 'bulk', 'audit'] as const
@@ -12,7 +13,10 @@ export type Topic = (typeof TOPICS)[number]
 export interface ChangeMessage {
   readonly id: string
   readonly atMs: number
-  /** By topic: the names of what changed, each with the stored name of its owner, or null; `any`: it may be anything. */
+  /**
+   * By topic: the names of what changed, each with the stored name of its owner, or null; `any`: it may be anything. The
+   * empty name of a tenant stands for anything of that tenant.
+   */
   readonly topics: ReadonlyMap<Topic, 'any' | ReadonlyMap<string, string | null>>
 }
 
@@ -126,9 +130,10 @@ export class ChangeFeed {
     this.#flush.unref?.()
   }
 
-  /** Notes that anything may have changed. */
-  noteAll(): void {
-    for (const topic of TOPICS) this.note(topic)
+  /** Notes that anything of a tenant may have changed; empty: of any tenant. */
+  noteAll(tenant = ''): void {
+    const name = tenant === '' ? undefined : ownName(tenant, '')
+    for (const topic of TOPICS) this.note(topic, name, name)
   }
 
   close(): void {

@@ -4,6 +4,7 @@ import { type Call, operation, type Operation } from '../operation.ts'
 import { CHECK_EVERY_MS, stillAllowed } from '../still-allowed.ts'
 import type { ChangeMessage } from './change-feed.ts'
 import { seenBy, type Seen } from './seen.ts'
+import { splitName } from '../tenant.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
 
@@ -44,6 +45,7 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
         let timer: Timer
         let checks = 0
         const send = (text: string): void => {
+          if (text === '') return
           if ((controller.desiredSize ?? 0) <= 0) return end(null)
           controller.enqueue(encoder.encode(text))
         }
@@ -55,7 +57,7 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
         const aborted = (): void => end(server.closing.aborted ? 'closing' : null)
         const check = (): void => {
           timer = server.clock.setTimer(check, CHECK_EVERY_MS)
-          if (++checks % BEAT_EVERY_CHECKS === 0) send(': alive\n\n')
+          if (++checks % BEAT_EVERY_CHECKS === 0) send(`id: ${changes.latest}\n: alive\n\n`)
           stillAllowed(call, NAME).then(
             (isAllowed) => (isAllowed ? undefined : end('revoked')),
             () => undefined,
@@ -92,21 +94,21 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
   )
 }
 
+/** A message for a viewer; empty: the viewer sees nothing of it. The next sign of life moves the viewer's place. */
 function textOf({ id, atMs, topics }: ChangeMessage, seen: Seen): string {
   const shown: Record<string, unknown> = {}
   for (const [topic, names] of topics) {
     const own = names === 'any' ? true : namesOf(topic, names, seen)
     if (own === true || own.length > 0) shown[topic] = own
   }
-  // An id without an event still moves the place from which a viewer continues.
-  if (Object.keys(shown).length === 0) return `id: ${id}\n: nothing\n\n`
+  if (Object.keys(shown).length === 0) return ''
   return `id: ${id}\n${eventOf('change', { at: new Date(atMs).toISOString(), topics: shown })}`
 }
 
 function namesOf(topic: string, names: ReadonlyMap<string, string | null>, seen: Seen): string[] | true {
-  // A flow has no owner in its name.
-  if (seen.tenant !== null && [...names.values()].some((owner) => owner === null)) return true
   const own = [...names].filter(([, owner]) => owner === null || seen.owns(owner))
+  // A flow has no owner in its name.
+  if (own.some(([name, owner]) => (owner === null && seen.tenant !== null) || splitName(name).name === '')) return true
   return own.map(([name]) => (topic === 'jobs' ? name : seen.name(name)))
 }
 
