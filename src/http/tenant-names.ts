@@ -12,16 +12,19 @@ const PLACES_AT_MOST = 10_000
 
 /** The names of one kind and tenant. */
 interface Place {
-  /** Names that are stored and never go. */
-  readonly known: Set<string>
+  /** Stored names, each with the time until which it surely stays. */
+  readonly known: Map<string, number>
   /** Names reserved for requests, with the end of each reservation. */
   readonly reserved: Map<string, number>
   /** Ends when all earlier requests have been answered. */
   turn: Promise<void>
 }
 
+/** How long a name stays that is stored at the time of a request. A worker's request lets it count for a minute. */
+const STAYS_MS: Readonly<Record<Named, number>> = { queues: Infinity, workers: 30_000, limits: 0, schedules: 0 }
+
 /**
- * Bounds the limits, schedules and queues of a tenant. A request reserves its names before any write; stored names
+ * Bounds the limits, schedules, queues and workers of a tenant. A request reserves its names before any write; stored names
  * always pass. Concurrent requests of one process are counted in turn. Servers that share a store can exceed a bound
  * together, by the names that they admit at the same moment.
  */
@@ -44,7 +47,7 @@ export class TenantNames {
   async admit(kind: Named, tenant: string, stored: Iterable<string>): Promise<void> {
     const place = this.#placeOf(kind, tenant)
     const fresh: string[] = []
-    for (const name of stored) if (!place.known.has(name) && !fresh.includes(name)) fresh.push(name)
+    for (const name of stored) if (!this.#isKnown(place, name) && !fresh.includes(name)) fresh.push(name)
     if (fresh.length === 0) return
     const admitted = place.turn.then(() => this.#ask(kind, tenant, place, fresh))
     place.turn = admitted.catch(() => undefined)
@@ -59,22 +62,26 @@ export class TenantNames {
   async #ask(kind: Named, tenant: string, place: Place, asked: readonly string[]): Promise<void> {
     const bound = this.#bounds[kind]
     const nowMs = this.#clock.now()
-    for (const [name, untilMs] of place.reserved) if (untilMs <= nowMs) place.reserved.delete(name)
+    for (const names of [place.reserved, place.known])
+      for (const [name, untilMs] of names) if (untilMs <= nowMs) names.delete(name)
     // An earlier request has asked for the same names: hundreds that begin together take one turn, not one each.
-    const fresh = asked.filter((name) => !place.known.has(name) && !place.reserved.has(name))
+    const fresh = asked.filter((name) => !this.#isKnown(place, name) && !place.reserved.has(name))
     if (fresh.length === 0) return
     const store = await this.#remote.store()
     const { total, among } = await store.names(kind, tenant, [...fresh, ...place.reserved.keys()], bound)
     const there = new Set(among)
     for (const name of there) {
       place.reserved.delete(name)
-      // A schedule may be deleted, and only new limits are checked.
-      if (kind === 'queues' && place.known.size < bound) place.known.add(name)
+      if (STAYS_MS[kind] > 0 && place.known.size < bound) place.known.set(name, nowMs + STAYS_MS[kind])
     }
     const coming = fresh.filter((name) => !there.has(name))
     if (coming.length > 0 && total + place.reserved.size + coming.length > bound)
       throw tooMany(kind, bound, splitName(coming[0] as string).name)
     for (const name of coming) place.reserved.set(name, nowMs + RESERVED_MS)
+  }
+
+  #isKnown({ known }: Place, name: string): boolean {
+    return (known.get(name) ?? 0) > this.#clock.now()
   }
 
   #placeOf(kind: Named, tenant: string): Place {
@@ -83,10 +90,18 @@ export class TenantNames {
     if (known) return known
     if (this.#places.size >= PLACES_AT_MOST)
       for (const [each, { reserved }] of this.#places) if (reserved.size === 0) this.#places.delete(each)
-    const place: Place = { known: new Set(), reserved: new Map(), turn: Promise.resolve() }
+    const place: Place = { known: new Map(), reserved: new Map(), turn: Promise.resolve() }
     this.#places.set(id, place)
     return place
   }
+}
+
+/** The ways to make room for a name, beside a higher bound. */
+const ROOM: Readonly<Record<Named, string>> = {
+  limits: 'Use an existing one',
+  queues: 'Use an existing one',
+  schedules: 'Delete a schedule first',
+  workers: 'Stop one and wait until it has been silent for a minute, or delete it',
 }
 
 function tooMany(kind: Named, bound: number, name: string): Refusal {
@@ -94,9 +109,6 @@ function tooMany(kind: Named, bound: number, name: string): Refusal {
   return new Refusal(422, 'x_quota_exceeded', `${have}, so ${name} cannot be added. Nothing was written.`, {
     type: 'validation_error',
     details: { resource: kind, bound },
-    hint:
-      kind === 'schedules'
-        ? 'Delete a schedule first, or raise bounds.schedules in the configuration of the server.'
-        : `Use an existing one, or raise bounds.${kind} in the configuration of the server.`,
+    hint: `${ROOM[kind]}, or raise bounds.${kind} in the configuration of the server.`,
   })
 }

@@ -60,7 +60,7 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     const store = await createStore(kind.create(), { clock, durability: 'process', retention: RETENTION })
     let asked = 0
     const names = store.names.bind(store)
-    store.names = (...of) => (asked++, names(...of))
+    store.names = (kind, ...of) => (kind === 'queues' && asked++, names(kind, ...of))
     const d = await HttpHarness.open({ clock, engine: { store } })
     await Promise.all(Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? d.fetch() : d.push())))
     expect(asked).toBe(1)
@@ -113,6 +113,44 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     expect((await d.post('/ojs/v1/cron', { ...cron('one'), cron: '@hourly' })).status).toBe(201)
     expect((await d.send('DELETE', '/ojs/v1/cron/one')).status).toBe(200)
     expect((await d.post('/ojs/v1/cron', cron('two'))).status).toBe(201)
+  })
+
+  test('workers that are alive, at each call that brings one; one that is silent for a minute makes room', async () => {
+    const d = await open({ workers: 2 })
+    const a = asTenant('acme')
+    const fetch = (worker_id?: string, by = a): Promise<Answer> =>
+      d.post('/ojs/v1/workers/fetch', { queues: ['q'], ...(worker_id !== undefined && { worker_id }) }, by)
+    const beat = (worker_id: string, by = a): Promise<Answer> =>
+      d.post('/ojs/v1/workers/heartbeat', { worker_id, active_jobs: [] }, by)
+    expect([(await fetch('one')).status, (await beat('two')).status]).toEqual([200, 200])
+    for (const refused of [await fetch('three'), await beat('three'), await fetch()])
+      expect(refusal(refused)).toEqual(QUOTA('workers'))
+    expect((await beat('three')).body['error'].hint).toContain('bounds.workers')
+    for (const by of [asTenant('other'), {}]) expect((await beat('three', by)).status).toBe(200)
+    const { items } = (await d.get('/ojs/v1/admin/workers', a)).body
+    expect((items as Json[]).map((each) => each['id'] as string)).toEqual(['one', 'two'])
+    await d.clock.advance('40s')
+    expect([(await beat('one')).status, (await beat('three')).status]).toEqual([200, 422])
+    await d.clock.advance('30s')
+    expect((await fetch('three')).status).toBe(200)
+    expect([(await beat('one')).status, (await fetch('one')).status, (await fetch('two')).status]).toEqual([
+      200, 200, 422,
+    ])
+    expect((await d.send('DELETE', '/ojs/v1/admin/workers/one', undefined, a)).status).toBe(200)
+    expect((await beat('two')).status).toBe(200)
+  })
+
+  test('workers, and hundreds of heartbeats of one ask the store once', async () => {
+    const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+    const store = await createStore(kind.create(), { clock, durability: 'process', retention: RETENTION })
+    let asked = 0
+    const names = store.names.bind(store)
+    store.names = (...of) => (asked++, names(...of))
+    const d = await HttpHarness.open({ clock, engine: { store } })
+    const beat = (): Promise<Answer> => d.post('/ojs/v1/workers/heartbeat', { worker_id: 'w', active_jobs: [] })
+    await Promise.all(Array.from({ length: 100 }, beat))
+    for (let n = 0; n < 5; n++) await d.clock.advance('5s').then(beat)
+    expect(asked).toBe(1)
   })
 
   test('bytes in a page of jobs; next_cursor goes on behind them', async () => {

@@ -46,11 +46,13 @@ export const fetchJobs: Operation = operation({
     if (waitMs > LONGEST_WAIT_MS)
       throw unprocessable(`wait is invalid: ${waitMs} ms. Expected at most ${LONGEST_WAIT_MS} ms.`)
     const queues = [...new Set(body.queues)].map((queue) => ownName(tenant, queue))
+    const worker = ownName(tenant, body.worker_id ?? ANONYMOUS)
     await server.names.admit('queues', tenant, queues)
+    await server.names.admit('workers', tenant, [worker])
     const revoked = new AbortController()
     const leaseMs = body.visibility_timeout_ms ?? null
     const fetched: RemoteFetch = {
-      worker: ownName(tenant, body.worker_id ?? ANONYMOUS),
+      worker,
       queues,
       ...(body.types && { tasks: [...new Set(body.types)] }),
       count: body.count,

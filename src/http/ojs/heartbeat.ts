@@ -36,8 +36,10 @@ export const heartbeat: Operation = operation({
       leaseMs === undefined ? (job.leasedUs ?? DEFAULT_LEASE_US) : leaseMs * 1000
     const { hostname, pid, state, labels, concurrency } = body
     const about = JSON.stringify({ hostname, pid, state, labels, concurrency })
+    const worker = ownName(tenant, body.worker_id)
+    await server.names.admit('workers', tenant, [worker])
     const answer = await server.remote.heartbeat(
-      ownName(tenant, body.worker_id),
+      worker,
       ids,
       leaseUsOf,
       about.length <= LONGEST_ABOUT ? about : null,

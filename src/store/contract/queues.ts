@@ -26,7 +26,7 @@ export interface QueueRecords {
   endedRuns(sinceUs: number, queuePrefix?: string): Promise<EndedRuns>
   /**
    * Counts the names of one kind in a folder, and finds which of some names exist. The folder of a name is the part
-   * before its last slash, or empty.
+   * before its last slash, or empty. Only workers that are alive count.
    * @param atMost bounds the count, so that its time is bounded too
    */
   names(kind: Named, folder: string, some: readonly string[], atMost: number): Promise<NamesFound>
@@ -75,7 +75,7 @@ export interface QueueCount {
 }
 
 /** The kinds of records that callers name, each with a table of its own. */
-export type Named = 'limits' | 'schedules' | 'queues'
+export type Named = 'limits' | 'schedules' | 'queues' | 'workers'
 
 /** Names on record. */
 export interface NamesFound {

@@ -55,7 +55,12 @@ export function* boundQueue(access: Access, queue: string, bounds: QueueBounds |
   yield* ask(() => access.setQueue(queue, 'bounds', bounds && JSON.stringify(bounds)))
 }
 
-const DISTINCT: Readonly<Record<Named, string>> = { limits: 'DISTINCT name', queues: 'name', schedules: 'name' }
+const ONCE: Readonly<Record<Named, string>> = {
+  limits: 'SELECT DISTINCT name FROM sluice.limits WHERE true',
+  queues: 'SELECT name FROM sluice.queues WHERE true',
+  schedules: 'SELECT name FROM sluice.schedules WHERE true',
+  workers: 'SELECT name FROM sluice.workers WHERE alive_until > $5',
+}
 
 /** Counts the names of one kind in a folder, and finds which of some names exist. */
 export function* names(
@@ -71,10 +76,11 @@ export function* names(
   const values = folder === '' ? ['/', atMost, TICKETS] : [`${folder}/`, atMost, `${folder}0`]
   const rows = yield* all<[string | null, number]>(
     access.db,
-    `SELECT NULL, count(*) FROM (SELECT ${DISTINCT[kind]} FROM sluice.${kind} WHERE ${where} LIMIT $3) found
-     UNION ALL SELECT DISTINCT name, 0::bigint FROM sluice.${kind} WHERE name = ANY ($1::text[])`,
+    `SELECT NULL, count(*) FROM (${ONCE[kind]} AND ${where} LIMIT $3) found
+     UNION ALL SELECT found.name, 0::bigint FROM (${ONCE[kind]} AND name = ANY ($1::text[])) found`,
     some,
     ...values,
+    ...(kind === 'workers' ? [(yield* now(access)).nowUs] : []),
   )
   return {
     total: rows.find(([name]) => name === null)?.[1] ?? 0,

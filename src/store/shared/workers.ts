@@ -23,7 +23,8 @@ const WORKER = columns({
 const WORKERS = `SELECT ${WORKER.list} FROM sluice.workers w
   LEFT JOIN (SELECT worker, count(*) AS active FROM sluice.jobs WHERE state = ${STATE.active} AND due IS NOT NULL GROUP BY worker) r
     ON r.worker = w.id ORDER BY id`
-const SILENT = `SELECT id FROM sluice.workers w WHERE name IS NOT NULL AND greatest(alive_until, joined) < $1
+const SILENT = `SELECT id, substr(name, 1, strpos(name, '/')), greatest(alive_until, joined) FROM sluice.workers w
+  WHERE name IS NOT NULL AND alive_until <= $1
   AND NOT EXISTS (SELECT 1 FROM sluice.jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = w.id) ORDER BY id`
 
 const JOIN = `INSERT INTO sluice.workers (boot, pid, born, queues, alive_until, joined, tasks, about)
@@ -41,6 +42,8 @@ const LIVE = `SELECT array_to_json(queues)::text, array_to_json(tasks)::text FRO
 
 /** The store forgets a worker this long after its last call, once it runs nothing. */
 const FORGOTTEN_AFTER_US = 3_600_000_000
+/** The silent workers of a tenant that the store remembers, those that it heard from last. */
+const SILENT_AT_MOST = 1000
 
 /** The queues and tasks of a live worker. */
 export interface LiveWorker {
@@ -259,7 +262,14 @@ export function* deregisterWorker(access: Access, name: string): Reading<boolean
 
 /** Forgets silent workers: callers choose the names, so their number needs a bound. */
 function* forgetSilent(access: Access, nowUs: number): Reading<void> {
-  for (const [id] of yield* all<[number]>(access.db, SILENT, nowUs - FORGOTTEN_AFTER_US)) yield* leave(access, id)
+  const silent = yield* all<[id: number, tenant: string, seenUs: number]>(access.db, SILENT, nowUs)
+  const forgotten = [...Map.groupBy(silent, ([, tenant]) => tenant).values()].flatMap((own) =>
+    own
+      .toSorted(([, , a], [, , b]) => b - a)
+      .filter(([, , seenUs], place) => place >= SILENT_AT_MOST || seenUs < nowUs - FORGOTTEN_AFTER_US),
+  )
+  // By id, since every transaction that removes several workers locks them in this order.
+  for (const [id] of forgotten.toSorted(([a], [b]) => a - b)) yield* leave(access, id)
 }
 
 /** Active jobs of a worker that a caller asked to cancel. */

@@ -263,6 +263,36 @@ function remoteWorkers(backend: StoreBackend): void {
     expect(await record()).toBeUndefined()
   })
 
+  test('are counted and found by name while they are alive', async () => {
+    const w = harness()
+    for (const name of ['acme/a', 'acme/b', 'beta/a', 'c']) await enlist(w, name)
+    const counted = async (folder: string, ...some: string[]): Promise<unknown> => {
+      const { total, among } = await w.store.names('workers', folder, some, 10)
+      return [total, among.toSorted()]
+    }
+    expect(await counted('acme', 'acme/a', 'acme/x', 'beta/a')).toEqual([2, ['acme/a', 'beta/a']])
+    expect(await counted('', 'c')).toEqual([1, ['c']])
+    w.at(50_000)
+    await enlist(w, 'acme/b')
+    w.at(60_001)
+    expect(await counted('acme', 'acme/a', 'acme/b')).toEqual([1, ['acme/b']])
+  })
+
+  test('that are silent are forgotten beyond the latest 1,000 of each tenant', async () => {
+    const w = harness()
+    await enlist(w, 'beta/a')
+    const many = Array.from({ length: 1002 }, (_, n) => `acme/${n}`)
+    await Promise.all(many.slice(0, 3).map((name) => enlist(w, name)))
+    w.at(1)
+    await Promise.all(many.slice(3).map((name) => enlist(w, name)))
+    w.at(90_000)
+    await enlist(w, 'c')
+    const left = (await w.store.workers()).flatMap(({ name }) => name ?? [])
+    expect(left.filter((name) => name.startsWith('acme/'))).toHaveLength(1000)
+    expect(['beta/a', 'c', many.at(-1)].every((name) => left.includes(name!))).toBe(true)
+    expect(many.slice(0, 3).filter((name) => left.includes(name))).toHaveLength(1)
+  })
+
   test('claim together: each gets its slots in turn, and all that is stored of its jobs as they start', async () => {
     const w = harness()
     const { store } = w
