@@ -15,6 +15,8 @@ export interface Bounds {
   readonly streams?: number
   /** Requests of a token that wait on this process, as fetches for work and drains do; default 1,000. */
   readonly polls?: number
+  /** Changes of many jobs that a token has under way on this process; default 20. */
+  readonly bulks?: number
   /** Bytes of payloads in one page or fetch of jobs; default 8 MiB. One job may exceed it by itself. */
   readonly answerBytes?: number
 }
@@ -26,6 +28,7 @@ const DEFAULTS: Required<Bounds> = {
   workers: 1000,
   streams: 100,
   polls: 1000,
+  bulks: 20,
   answerBytes: 8_388_608,
 }
 const MOST = 1_000_000_000

@@ -352,6 +352,38 @@ describe('a token holds open at most so many', () => {
   })
 })
 
+test('a token has at most so many changes of many jobs under way; one that ended makes room', async () => {
+  const tokens: Token[] = ['a', 'b'].map((name) => ({
+    token: name.repeat(20),
+    name,
+    scopes: ['operator', 'producer'],
+    tenant: '*',
+  }))
+  const d = await HttpHarness.open({ http: { tokens, bounds: { bulks: 2 } } })
+  const as = (name: string): Sending => ({
+    headers: { Authorization: `Bearer ${name.repeat(20)}`, 'X-Sluice-Request': '1' },
+  })
+  for (let n = 0; n < 3; n++) {
+    const jobs = Array.from({ length: 1000 }, () => ({ type: 'work', args: [n], options: { queue: 'q' } }))
+    expect((await d.post('/ojs/v1/jobs/batch', { jobs }, as('a'))).status).toBe(201)
+  }
+  const change = { action: 'priority', priority: 5, filter: { queue: 'q' } }
+  const priority = (more: Json = {}, by = 'a'): Promise<Answer> =>
+    d.post('/monitor/v1/bulk', { ...change, ...more }, as(by))
+  const cancel = (): Promise<Answer> => d.post('/ojs/v1/admin/jobs/bulk/cancel', { confirm: true }, as('a'))
+  const purge = (): Promise<Answer> => d.send('DELETE', '/ojs/v1/admin/queues/q/jobs?confirm=true', undefined, as('a'))
+  const begun = await Promise.all([priority(), cancel(), priority(), cancel(), purge(), priority()])
+  const refused = begun.filter(({ status }) => status >= 300)
+  expect(refused).toHaveLength(4)
+  for (const each of refused) expect(refusal(each)).toEqual([429, 'rate_limited', 'bulks'])
+  expect((await priority({}, 'b')).status).toBe(202)
+  const running = async (): Promise<unknown> =>
+    ((await d.get('/monitor/v1/bulk', as('a'))).body['bulks'] as Json[]).filter(({ state }) => state === 'running')
+  await expect.poll(running).toEqual([])
+  const later = [await priority(), await priority({ dryRun: true }), await cancel(), await purge()]
+  expect(later.map(({ status }) => status)).toEqual([202, 200, 200, 200])
+})
+
 test.each([{ queues: 0 }, { streams: 1.5 }, { limits: '5' }, { quues: 5 }])('bounds %j are refused', async (bounds) => {
   await expect(HttpHarness.open({ http: { bounds: bounds as Json } })).rejects.toMatchObject({ code: 'option.invalid' })
 })

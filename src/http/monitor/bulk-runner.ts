@@ -79,9 +79,10 @@ export class BulkRunner {
       .toSorted((a, b) => b.createdMs - a.createdMs || (a.id < b.id ? 1 : -1))
   }
 
-  /** Puts a change on record and begins it. */
+  /** Puts a change on record and begins it. `ended` is called once this process works on it no more. */
   async start(
     given: Omit<BulkRecord, 'state' | 'changed' | 'updatedMs' | 'finishedMs' | 'error' | 'owner'>,
+    ended: () => void,
   ): Promise<BulkRecord> {
     const record: BulkRecord = {
       ...given,
@@ -94,7 +95,7 @@ export class BulkRunner {
     }
     await this.#keep(record)
     await this.#forgetOld()
-    this.#run(record)
+    this.#run(record, ended)
     return record
   }
 
@@ -132,14 +133,17 @@ export class BulkRunner {
       }
   }
 
-  #run(record: BulkRecord): void {
+  #run(record: BulkRecord, ended?: () => void): void {
     const controller = new AbortController()
     this.#running.set(record.id, controller)
     void this.#work(record, controller.signal)
       .catch((error: unknown) =>
         this.#logger.error({ err: error, bulk: record.id }, 'a change of many jobs was interrupted'),
       )
-      .finally(() => this.#running.delete(record.id))
+      .finally(() => {
+        this.#running.delete(record.id)
+        ended?.()
+      })
   }
 
   async #work(record: BulkRecord, signal: AbortSignal): Promise<void> {

@@ -56,36 +56,35 @@ export const startBulk: Operation = operation({
   answers: { 202: 'The change has begun; with dryRun (200) the number of jobs that it would apply to.' },
   answer: z.union([BulkJson, z.object({ count: z.number(), exact: z.boolean() })]),
   async run(call) {
-    const { action, filter, dryRun = false, reason = null } = call.body
-    const { server } = call
-    const change = changeOf(call, call.body)
-    const fields = Object.entries(filter).flatMap(([name, value]) =>
-      (Array.isArray(value) ? value : [value]).map((each) => [name === 'q' ? 'text' : name, each] as const),
-    )
-    if (fields.length === 0 && call.body.all !== true)
-      throw invalid('filter is empty. Expected at least one field, or all: true for every job.')
-    const match = seenMatch(call, jobFilterOfTexts(fields, 'filter'))
-    const store = await server.remote.store()
-    if (change.kind === 'place' && change.queue !== null) await knownQueue(store, change.queue, call.body.to ?? '')
-    const createdMs = server.clock.now()
-    const bound = match && boundedBy(match, createdMs)
-    const total = bound ? (await countMatches(store, bound, change)).found : 0
-    if (dryRun) return { status: 200, body: { count: total, exact: true }, unchanged: true }
-    const { tenant } = seenBy(call)
-    const record = await server.monitor.bulks.start({
-      id: server.newId(),
-      action,
-      filter,
-      change,
-      // No job can match: the change ends at once.
-      match: bound ?? { ids: [] },
-      total,
-      by: call.access.name,
-      reason,
-      tenant,
-      createdMs,
-    })
-    return { status: 202, body: bulkJson(record) }
+    const letGo = call.server.heldOpen.take(call.access, 'bulks')
+    try {
+      const { body, server } = call
+      const { action, filter, reason = null } = body
+      const change = changeOf(call, body)
+      const match = await matchOf(call, change, body)
+      const total = match ? (await countMatches(await server.remote.store(), match, change)).found : 0
+      if (body.dryRun) {
+        letGo()
+        return { status: 200, body: { count: total, exact: true }, unchanged: true }
+      }
+      const given = {
+        id: server.newId(),
+        action,
+        filter,
+        change,
+        // No job can match: the change ends at once.
+        match: match ?? { ids: [] },
+        total,
+        by: call.access.name,
+        reason,
+        tenant: seenBy(call).tenant,
+        createdMs: server.clock.now(),
+      }
+      return { status: 202, body: bulkJson(await server.monitor.bulks.start(given, letGo)) }
+    } catch (error) {
+      letGo()
+      throw error
+    }
   },
 })
 
@@ -147,6 +146,23 @@ function changeOf(call: AnyCall, { action, to, priority }: z.output<typeof Body>
   if (action === 'move' || action === 'priority')
     return { kind: 'place', queue: to === undefined ? null : seenBy(call).stored(to), priority: priority ?? null }
   return { kind: action }
+}
+
+/** The jobs that a change applies to; null: none can match. @throws {Refusal} 400 for an empty filter */
+async function matchOf(
+  call: AnyCall,
+  change: JobChange,
+  { all, filter, to }: z.output<typeof Body>,
+): Promise<JobMatch | null> {
+  const fields = Object.entries(filter).flatMap(([name, value]) =>
+    (Array.isArray(value) ? value : [value]).map((each) => [name === 'q' ? 'text' : name, each] as const),
+  )
+  if (fields.length === 0 && all !== true)
+    throw invalid('filter is empty. Expected at least one field, or all: true for every job.')
+  const match = seenMatch(call, jobFilterOfTexts(fields, 'filter'))
+  const { clock, remote } = call.server
+  if (change.kind === 'place' && change.queue !== null) await knownQueue(await remote.store(), change.queue, to ?? '')
+  return match && boundedBy(match, clock.now())
 }
 
 /** Bounds a filter to the jobs that are there: later ones are not touched, even if the change is repeated. */

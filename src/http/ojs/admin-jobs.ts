@@ -114,22 +114,24 @@ export const purgeQueue: Operation = operation({
   query: z.object({ confirm: z.string().optional() }),
   body: z.looseObject({ confirm: z.boolean().optional() }).optional(),
   answers: { 200: 'The number of deleted jobs.' },
-  async run(call) {
+  run(call) {
     if (call.query.confirm !== 'true' && call.body?.confirm !== true) throw unconfirmed()
-    const { sluice, remote } = call.server
-    const store = await remote.store()
-    let deleted = 0
-    for (const state of ['available', 'scheduled', 'retryable', 'pending'] as const)
-      for (;;) {
-        let gone = 0
-        for await (const { jobs } of portions(call, { queue: call.params.name, state }, false))
-          gone += await countAsync(jobs, async (job) => {
-            return (await succeeded(() => sluice.jobs.cancel(job.id))) && (await store.remove(job.id))
-          })
-        deleted += gone
-        if (gone === 0) break
-      }
-    return ok({ deleted, queue: call.params.name })
+    return call.server.heldOpen.during(call.access, 'bulks', async () => {
+      const { sluice, remote } = call.server
+      const store = await remote.store()
+      let deleted = 0
+      for (const state of ['available', 'scheduled', 'retryable', 'pending'] as const)
+        for (;;) {
+          let gone = 0
+          for await (const { jobs } of portions(call, { queue: call.params.name, state }, false))
+            gone += await countAsync(jobs, async (job) => {
+              return (await succeeded(() => sluice.jobs.cancel(job.id))) && (await store.remove(job.id))
+            })
+          deleted += gone
+          if (gone === 0) break
+        }
+      return ok({ deleted, queue: call.params.name })
+    })
   },
 })
 
@@ -143,18 +145,20 @@ function bulk(verb: string, summary: string, each: Deed): Operation {
     summary: `${summary} At most 1,000 at once; confirm must be true.`,
     body: Bulk,
     answers: { 200: 'The number of matching jobs, and of changed ones.' },
-    async run(call): Promise<Reply> {
+    run(call): Promise<Reply> {
       const { filter = {}, confirm } = call.body
       if (confirm !== true) throw unconfirmed()
       const wanted = verb === 'retry' ? { state: 'discarded' as const, ...filter } : filter
-      let [matched, seen, done] = [0, 0, 0]
-      for await (const { jobs, total } of portions(call, wanted, true)) {
-        if (seen === 0) matched = total
-        seen += jobs.length
-        done += await countAsync(jobs, (job) => succeeded(() => each(call, job)))
-      }
-      call.server.remote.notify()
-      return ok({ matched, succeeded: done, failed: seen - done })
+      return call.server.heldOpen.during(call.access, 'bulks', async () => {
+        let [matched, seen, done] = [0, 0, 0]
+        for await (const { jobs, total } of portions(call, wanted, true)) {
+          if (seen === 0) matched = total
+          seen += jobs.length
+          done += await countAsync(jobs, (job) => succeeded(() => each(call, job)))
+        }
+        call.server.remote.notify()
+        return ok({ matched, succeeded: done, failed: seen - done })
+      })
     },
   })
 }
