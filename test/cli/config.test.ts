@@ -76,17 +76,18 @@ test.each<[string, unknown, readonly string[], NodeJS.ProcessEnv, number, RegExp
   ['a host for all without tokens', {}, ['--host', '0.0.0.0'], {}, 2, /full access/],
   ['a file that is not JSON', '{', [], {}, 2, /--config \S+ cannot be read: it is no JSON/],
   ['an option that is none', {}, ['--prot', '1'], {}, 2, /unknown option '--prot'/],
-  ['a store that is none', {}, ['--store', 'mysql://h/x'], {}, 1, /store\.url\.invalid: .*mysql:/],
-  ['a store of no text', {}, ['--store', ''], {}, 1, /store\.url\.invalid: .*""/],
+  ['a store that is none', {}, ['--store', 'mysql://h/x'], {}, 2, /store\.url\.invalid: .*mysql:/],
+  ['a store of no text', {}, ['--store', ''], {}, 2, /store\.url\.invalid: .*""/],
   ['a store of the file that is none', { store: 'jobs.db' }, [], {}, 1, /store\.url\.invalid: .*jobs\.db/],
   [
     'budgets at no backend',
     {},
     ['--budgets', 'http://u:s3cret@h'],
     {},
-    1,
+    2,
     /limiter\.url\.invalid: .*http:\/\/u:\*\*\*@h/,
   ],
+  ['a store of the environment', {}, [], { SLUICE_STORE: 'mysql://h/x' }, 1, /store\.url\.invalid: .*mysql:/],
   ['a duration that is none', {}, ['--drain-delay', 'soon'], {}, 2, /--drain-delay/],
 ])('%s ends it with the reason', async (_, content, args, env, code, words) => {
   const { code: ended, out, err } = await sluice(['config', '--config', file(content), ...args], { env })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
+import { HttpHarness, type Json } from '../http/http-harness.ts'
 import { sluice } from './terminal.ts'
 
 const kinds = await everyStore('sluice enqueue')
@@ -32,6 +33,31 @@ describe.each(kinds)('on $name', ({ create }) => {
     const [waiting] = await engine.jobs.list({ states: ['available'] })
     expect(waiting).toMatchObject({ input: { of: 'schedule' }, task: 'work' })
     await engine.stop()
+  })
+
+  test('sluice enqueue stores a job in a tenant’s queue that the store has, with the tenant’s unique keys', async () => {
+    const url = create()
+    const d = await HttpHarness.open({ engine: { store: url } })
+    const acme = { headers: { 'X-OJS-Tenant': 'acme' } }
+    await d.push({ queue: 'mail' }, {}, acme)
+    const run = (queue: string, ...more: string[]): ReturnType<typeof sluice> =>
+      sluice(['enqueue', 'work', '[1]', '--no-limits', '--queue', queue, '--json', '--store', url, ...more])
+    const stored = await run('acme/mail', '--unique', 'k')
+    expect(stored).toMatchObject({ code: 0, err: '' })
+    const { id } = JSON.parse(stored.out) as { id: string }
+    const theirs = (await d.get(`/ojs/v1/jobs/${id}`, acme)).body['job'] as Json
+    expect([theirs['queue'], theirs['meta']]).toEqual(['mail', { tenant_id: 'acme' }])
+    expect((await d.get(`/ojs/v1/jobs/${id}`, { headers: { 'X-OJS-Tenant': 'beta' } })).status).toBe(404)
+    const body = { task: 'work', queue: 'mail', limits: [], unique: 'k' }
+    const sending = { headers: { ...acme.headers, 'X-Sluice-Request': '1' } }
+    expect((await d.post('/monitor/v1/jobs', body, sending)).body).toMatchObject({ created: false, job: { id } })
+    expect(await run('mail', '--unique', 'k')).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('true') as string,
+    })
+    const unknown = await run('acne/mail')
+    expect(unknown).toMatchObject({ code: 2, out: '' })
+    expect(unknown.err).toContain('acne/mail')
   })
 })
 

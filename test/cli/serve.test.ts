@@ -65,7 +65,6 @@ const config = (more: object): string => file('server.json', more)
 describe('a start that fails ends the process with one line', () => {
   const cases: [string, () => string[], RegExp][] = [
     ['a store that does not answer', () => ['--store', 'postgres://u:s3cret@127.0.0.1:1/x'], /store\.io/],
-    ['a store that is none', () => ['--store', 'mysql://u:s3cret@host/x'], /store\.url\.invalid/],
     ['a file that cannot be', () => ['--store', 'sqlite:/nowhere/at/all.db'], /store\.io/],
     ['an unknown member of the configuration', () => ['--config', config({ limit: {} })], /option\.invalid/],
     ['a limit that is none', () => ['--config', config({ limits: { c: { max: 1 } } })], /policy\.invalid/],
@@ -83,6 +82,16 @@ describe('a start that fails ends the process with one line', () => {
     expect(lines.filter((line) => line.startsWith('error '))).toHaveLength(1)
     expect(lines.at(-1)).toMatch(words)
     expect(running.said()).not.toMatch(/s3cret|admin-0123456789abc|\n\s+at /)
+  })
+
+  test.each([
+    ['--store', /store\.url\.invalid/],
+    ['--budgets', /limiter\.url\.invalid/],
+  ])('a wrong %s', async (option, words) => {
+    const running = run(['--port', '0', option, 'mysql://u:s3cret@host/x'])
+    expect(await running.closed).toBe(2)
+    expect(running.said()).toMatch(words)
+    expect(running.said()).not.toMatch(/s3cret|\n\s+at /)
   })
 
   test('a port that is taken', async () => {

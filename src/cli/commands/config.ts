@@ -61,7 +61,7 @@ async function showConfig(flags: ConfigFlags): Promise<void> {
 
 /** Null: a server would not take it, and standard error says why. */
 async function checkedLines(flags: ConfigFlags): Promise<readonly Line[] | null> {
-  const [{ checkConfig }, { readSettings }] = await Promise.all([
+  const [{ checkConfig }, { isWrongOption, readSettings }] = await Promise.all([
     import('../serve/server.ts'),
     import('../serve/settings.ts'),
   ])
@@ -72,7 +72,7 @@ async function checkedLines(flags: ConfigFlags): Promise<readonly Line[] | null>
   } catch (error) {
     if (!(error instanceof SluiceError) || error.code === 'cli.usage') throw error
     process.stderr.write(`error ${error.code}: ${withoutPassword(error.message)}\n`)
-    process.exitCode = 1
+    process.exitCode = isWrongOption(error, flags) ? 2 : 1
     return null
   }
 }

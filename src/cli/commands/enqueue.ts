@@ -8,7 +8,7 @@ import { addStoreOptions, priorityOf, showChange, type View, type ViewFlags, who
 
 const DETAILS = `
 The input is JSON, null by default. The limits of a task are in its code, which this command does not have: name each one that the
-store defines, as --limit crm or, with a key, --limit crm=acme. --no-limits stores a job without any.
+store defines, as --limit crm or, with a key, --limit crm=acme. --no-limits stores a job without any. The queue of a tenant is acme/mail, and has to be in the store.
 With --json: { id, created }.
 
 Exit code: 0; 1 when there is no such store or limit; 2 for a wrong option.`
@@ -54,6 +54,8 @@ export function registerEnqueue(program: Command): void {
 
 async function enqueue(store: Store, task: string, text: string, flags: EnqueueFlags): Promise<View> {
   const { prepareNamed } = await import('../../engine/api/named-job.ts')
+  const { knownQueue } = await import('../../engine/api/queues.ts')
+  const { ownerOfQueue } = await import('../../jobs/flow.ts')
   const { readingParts } = await import('../reading-parts.ts')
   if (!flags.limits && flags.limit.length > 0)
     throw new SluiceError('cli.usage', '--limit and --no-limits exclude each other. Leave one of them out.')
@@ -63,10 +65,13 @@ async function enqueue(store: Store, task: string, text: string, flags: EnqueueF
       'The limits of a task are in its code, which this command does not have. Name each with --limit name or --limit name=key, or add --no-limits for a task that has none.',
     )
   const { calls, tasks } = readingParts(store)
+  const stored = await knownQueue(store, flags.queue)
+  const { queue, tenant } = ownerOfQueue(stored)
   const job = await prepareNamed(store, calls, tasks, {
     task,
     input: jsonOf(text, 'The input', '{"tenant":"acme"}'),
-    queue: flags.queue,
+    queue,
+    tenant,
     priority: priorityOf(flags.priority, '--priority'),
     attempts: wholeOf(flags.attempts, '--attempts'),
     weight: flags.weight === undefined ? undefined : wholeOf(flags.weight, '--weight'),
@@ -76,7 +81,7 @@ async function enqueue(store: Store, task: string, text: string, flags: EnqueueF
     runAt: flags.runAt === undefined ? undefined : instantOf(flags.runAt),
   })
   if (flags.dryRun) return { data: { id: null, created: false }, lines: () => ['The job could be stored.'] }
-  const [answer] = await store.enqueue([job])
+  const [answer] = await store.enqueue([{ ...job, queue: stored }])
   const created = answer?.kind === 'created'
   const id = answer?.id ?? job.id
   const words = created ? `The job ${id} was stored.` : `The job ${id} holds the unique key; nothing was stored.`

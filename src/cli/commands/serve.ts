@@ -28,10 +28,10 @@ export function registerServe(program: Command): void {
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
+  const { isWrongOption, readSettings } = await import('../serve/settings.ts')
   try {
     const { startServer, checkServer } = await import('../serve/server.ts')
     const { warmUpSooner } = await import('../serve/warm-up.ts')
-    const { readSettings } = await import('../serve/settings.ts')
     const { settings, file } = readSettings(flags, process.env)
     const options = { ...settings, file, testMode: flags.testMode === true }
     if (flags.check) {
@@ -50,14 +50,14 @@ async function serve(flags: ServeFlags): Promise<void> {
     process.once('SIGTERM', stop)
     process.on('SIGHUP', () => void server.reload())
   } catch (error) {
-    fail(error)
+    fail(error, isWrongOption(error, flags) ? 2 : 1)
   }
 }
 
 /** Ends the process with one line, even if a failed start left handles open. */
-function fail(error: unknown): never {
+function fail(error: unknown, exitCode: number): never {
   const code = error instanceof SluiceError ? ` ${error.code}` : ''
   const message = error instanceof Error ? error.message : String(error)
   process.stderr.write(`error${code}: ${withoutPassword(message).replaceAll(/\s*\n\s*/g, ' ')}\n`)
-  process.exit(error instanceof SluiceError && error.code === 'cli.usage' ? 2 : 1)
+  process.exit(exitCode)
 }

@@ -121,6 +121,15 @@ export function readSettings(flags: Flags, env: Environment): ReadSettings {
   return { given, settings: settingsOf(given), file, json }
 }
 
+/** Whether an error is a wrong option of the command line, rather than of a variable or the file. */
+export function isWrongOption(error: unknown, flags: Flags): boolean {
+  if (!(error instanceof SluiceError)) return false
+  const { code } = error
+  if (code === 'store.url.invalid') return flags.store !== undefined
+  if (code === 'limiter.url.invalid') return flags.budgets !== undefined
+  return code === 'cli.usage'
+}
+
 function portOf(text: string, what: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
   throw new Error(`${what} is invalid: ${JSON.stringify(text)}. Expected a whole number from 0 to 65535.`)

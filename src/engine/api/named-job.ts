@@ -1,6 +1,7 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkTaskName, show } from '../../base/options.ts'
+import { keyOfTenant } from '../../jobs/flow.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import { retryPolicy } from '../../jobs/retry-policy.ts'
@@ -29,7 +30,8 @@ export interface NamedJob {
   readonly weight?: number | undefined
   /** The buckets of a configuration that stands in place of the code; undefined: there is none. */
   readonly uses?: readonly BucketUse[] | undefined
-  readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** The tenant whose job it is: it is noted in the metadata, and has unique keys of its own. Empty: none. */
+  readonly tenant?: string | undefined
 }
 
 const PLAIN = definitionOf(task('plain', input<unknown>(), { run: () => undefined }))
@@ -43,7 +45,7 @@ export async function prepareNamed(
   store: Pick<Store, 'limits'>,
   calls: EnqueueContext,
   tasks: ReadonlyMap<string, TaskDefinition>,
-  { task: name, input: given, attempts, limits, weight, uses: configured, ...rest }: NamedJob,
+  { task: name, input: given, attempts, limits, weight, uses: configured, tenant = '', unique, ...rest }: NamedJob,
 ): Promise<NewJob> {
   checkTaskName(name, 'The task name')
   const listed = configured ? undefined : tasks.get(name)
@@ -56,7 +58,11 @@ export async function prepareNamed(
     )
   if (weight !== undefined && !limits?.length)
     throw new SluiceError('option.invalid', 'weight is the cost under the limits that are named, and none is.')
-  const options = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
+  const options = {
+    ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
+    ...(unique !== undefined && { unique: unique && keyOfTenant(tenant, unique) }),
+    ...(tenant !== '' && { meta: { tenant_id: tenant } }),
+  }
   const job = await prepare(calls, listed ?? { ...PLAIN, name }, given, options)
   const known = new Map(limits?.length ? (await store.limits()).map((each) => [each.name, each.policy]) : [])
   const uses = [...(configured ?? job.uses)]

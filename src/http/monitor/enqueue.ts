@@ -4,7 +4,6 @@ import { LONGEST_NAME } from '../../base/text.ts'
 import { viewOf } from '../../engine/api/job-view.ts'
 import { prepareNamed } from '../../engine/api/named-job.ts'
 import { internalsOf } from '../../engine/internals.ts'
-import { keyOfTenant } from '../../jobs/flow.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { startByName } from '../flows/start-flow.ts'
@@ -89,7 +88,7 @@ export const startFlow: Operation = monitorOperation({
 /** The configuration of a server stands in place of the code of a type. */
 async function prepared(call: JobCall): Promise<{ job: NewJob; limits: readonly LimitDefinition[] }> {
   const { body, server, tenant } = call
-  const { reason: _, runAt, limits: named, input = null, unique, ...rest } = body
+  const { reason: _, runAt, limits: named, input = null, ...rest } = body
   const { calls, tasks } = internalsOf(server.sluice)
   const { task, priority = 0, queue = tasks.get(task)?.queue ?? 'default' } = rest
   const stored = seenBy(call).stored(queue)
@@ -102,10 +101,9 @@ async function prepared(call: JobCall): Promise<{ job: NewJob; limits: readonly 
     ...timeOf(runAt),
     input,
     queue,
-    unique: unique && keyOfTenant(tenant, unique),
+    tenant,
     uses: covered?.jobs[0]?.uses,
     limits: named?.map(({ limit, key }) => ({ limit: limitOf(call, limit, key), key })),
-    ...(tenant !== '' && { meta: { tenant_id: tenant } }),
   })
   return { job: { ...job, queue: stored }, limits: covered?.limits ?? [] }
 }
