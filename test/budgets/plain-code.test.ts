@@ -190,6 +190,20 @@ describe.each(STORES)('plain code under budgets of jobs on $name', (kind) => {
     expect(at('closed')).toEqual([8])
   })
 
+  it('waits for a start after the end of an override, and is refused at once if that is too late', async () => {
+    const { clock, engine, take, at } = await opened(kind)
+    const until = new Date(clock.now() + 60_000)
+    await engine.limits.override('crm', 'acme', { rate: 1, per: '1h' }, { until })
+    await take('first')
+    await expect(take('late', { wait: '60s' })).rejects.toMatchObject({ expectedStart: new Date(clock.now() + 60_098) })
+    const second = take('second', { wait: '61s' })
+    await clock.advance('1s')
+    const third = take('third', { wait: '60s' })
+    await clock.advance('60s')
+    await Promise.all([second, third])
+    expect([...at('second'), ...at('third')]).toEqual([60.098334, 60.198334])
+  })
+
   it('waits after a long rest as before it', async () => {
     const { clock, harness, engine, take, at } = await opened(kind)
     await take('first')

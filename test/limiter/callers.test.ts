@@ -4,6 +4,7 @@ import { limit } from '../../src/exports/limiter.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { LimiterLimits } from '../../src/limiter/client/uses.ts'
 import type { UnitRequest } from '../../src/limiter/contract/limiter.ts'
+import { UNDEFINED } from '../../src/limiter/ledger/changes.ts'
 import { renew } from '../../src/limiter/ledger/corrections.ts'
 import type { Ledger } from '../../src/limiter/ledger/ledger.ts'
 import { MergedCorrections } from '../../src/limiter/ledger/merged-corrections.ts'
@@ -88,7 +89,7 @@ it('a correction that never ends holds up those of its bucket for a second at mo
   const clock = createManualClock()
   let steps = 0
   const step = async <T>(_: unknown, work: (ledger: Ledger) => T): Promise<T> =>
-    ++steps === 1 ? new Promise(() => undefined) : work({ nowUs: 0, bucket: () => null })
+    ++steps === 1 ? new Promise(() => undefined) : work({ nowUs: 0, bucket: () => null, timeline: () => UNDEFINED })
   const corrections = new MergedCorrections(step, clock)
   const name = { limit: 'tokens', key: '' }
   void corrections.correct(name, renew)

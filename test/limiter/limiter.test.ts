@@ -295,6 +295,21 @@ describe('a line', () => {
     expect(got).toEqual(['other'])
   })
 
+  it('waits for a start after the end of an override, and is refused at once if that is too late', async () => {
+    const { clock, limiter, ms } = harness()
+    const until = new Date(clock.now() + 60_000)
+    await limiter.override(crm, { rate: 1, per: '1h' }, { until })
+    await limiter.acquire([crm])
+    const late = limiter.acquire([crm], { wait: '60s' })
+    await expect(late).rejects.toMatchObject({ expectedStart: new Date(clock.now() + 60_098) })
+    const starts = (['2m', '60200ms', '1h'] as const).map(async (wait) => {
+      await limiter.acquire([crm], { wait })
+      return ms()
+    })
+    await clock.advance('61s')
+    expect((await Promise.all(starts)).map(Math.round)).toEqual([60_098, 60_198, 60_298])
+  })
+
   it('asks at once after this process lifted the limit', async () => {
     const { clock, limiter, ms } = harness()
     await limiter.pause(crm)

@@ -1,6 +1,6 @@
-import { charge, deniedUntil, takeAtOnce } from '../../policy/limits/bucket.ts'
+import { charge, takeAtOnce } from '../../policy/limits/bucket.ts'
 import { outsideUntil } from '../../policy/limits/guarantee.ts'
-import { keptBack } from '../../policy/limits/headroom.ts'
+import { opensUs } from '../../policy/limits/opening.ts'
 import { chargeShadow } from '../../policy/limits/shadow.ts'
 import type { BucketUse, Denied, HeldPermit, UnitAnswer, UnitRequest, Unknown } from '../contract/limiter.ts'
 import type { Ledger, LedgerBucket } from './ledger.ts'
@@ -32,6 +32,7 @@ export interface Opening {
  * @param ownPermits permits count as free, for a request that takes them later
  */
 export function openingOf(
+  ledger: Ledger,
   buckets: readonly LedgerBucket[],
   { uses, priority }: Pick<UnitRequest, 'uses' | 'priority'>,
   fromUs: number,
@@ -43,12 +44,9 @@ export function openingOf(
     let nextUs = atUs
     for (let i = 0; i < buckets.length; i++) {
       const bucket = buckets[i] as LedgerBucket
-      const { policy, state } = bucket
-      // A pause takes the place of the bound, and stops reservations too.
-      const active = ownPermits && policy.concurrency !== 0 ? -Infinity : bucket.active
-      const kept = isAssured(buckets, uses, bucket, fromUs) ? 0 : keptBack(policy, priority)
-      const untilUs = deniedUntil(policy, state, active, atUs, uses[i]?.weight ?? 1, kept)
-      if (untilUs === null || untilUs <= nextUs) continue
+      const own = isAssured(buckets, uses, bucket, fromUs) ? null : priority
+      const untilUs = opensUs(ledger.timeline(bucket.limit), bucket, atUs, uses[i]?.weight ?? 1, own, ownPermits)
+      if (untilUs <= nextUs) continue
       nextUs = untilUs
       by = bucket
       if (untilUs === Infinity) return { atUs: untilUs, by }
@@ -113,8 +111,8 @@ function acquireFromOne(ledger: Ledger, request: UnitRequest, { limit, key, weig
     return { kind: 'granted', atUs: nowUs, startInUs: 0, permit: null }
   }
   const fromUs = nowUs + aheadUs
-  const startUs =
-    deniedUntil(policy, state, bucket.active, fromUs, weight, keptBack(policy, request.priority)) ?? fromUs
+  const startUs = opensUs(ledger.timeline(limit), bucket, fromUs, weight, request.priority)
+  if (isAfterEnd(ledger, bucket, startUs)) return denial(bucket, startUs, nowUs)
   if (startUs - fromUs > withinUs) return denial(bucket, startUs, fromUs)
   pay(bucket, nowUs, weight, startUs)
   const permit = policy.concurrency === null ? null : takePermits([bucket], request, nowUs)
@@ -127,11 +125,18 @@ function acquireFromAll(ledger: Ledger, request: UnitRequest): UnitAnswer {
   const buckets = bucketsOf(ledger, request)
   if (!Array.isArray(buckets)) return buckets
   const fromUs = nowUs + aheadUs
-  const { atUs: startUs, by } = openingOf(buckets, request, fromUs)
+  const { atUs: startUs, by } = openingOf(ledger, buckets, request, fromUs)
+  const over = buckets.find((bucket) => isAfterEnd(ledger, bucket, startUs))
+  if (over) return denial(by ?? over, startUs, nowUs)
   if (by && startUs - fromUs > withinUs) return denial(by, startUs, fromUs)
   for (let i = 0; i < buckets.length; i++) pay(buckets[i] as LedgerBucket, nowUs, request.uses[i]?.weight ?? 1, startUs)
   const permit = takePermits(buckets, request, nowUs)
   return { kind: 'granted', atUs: startUs, startInUs: startUs - nowUs, permit }
+}
+
+/** Whether an override ends before a start: until then its units cannot be taken by the rules that then hold. */
+function isAfterEnd(ledger: Ledger, { limit, key }: LedgerBucket, startUs: number): boolean {
+  return startUs >= (ledger.timeline(limit).at(key).endsUs ?? Infinity)
 }
 
 function pay(bucket: LedgerBucket, nowUs: number, weight: number, startUs: number): void {

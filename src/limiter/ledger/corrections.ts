@@ -2,6 +2,7 @@
 import { credit, debit, extendsPenalty, newBucket, penalize, view } from '../../policy/limits/bucket.ts'
 import { checkCorrection } from '../../policy/limits/limit.ts'
 import { calibrate, type Correction, setLevel } from '../../policy/limits/calibrate.ts'
+import { opensUs } from '../../policy/limits/opening.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { BucketReport, BudgetLeft } from '../contract/limiter.ts'
 import type { LedgerBucket } from './ledger.ts'
@@ -53,14 +54,15 @@ export const renew: BucketCorrection = (bucket, nowUs) => {
 /** The present state of a bucket. */
 export function reportOf(bucket: LedgerBucket, timeline: Timeline, nowUs: number): BucketReport {
   const { policy, state, active, key } = bucket
-  const { available, debt, capacity, nextAtUs } = view(policy, state, active, nowUs)
+  const { available, debt, capacity } = view(policy, state, active, nowUs)
+  const openUs = opensUs(timeline, bucket, nowUs, 1, null)
   return {
     policy,
     available,
     debt,
     capacity,
     active,
-    nextInUs: nextAtUs === null ? null : nextAtUs - nowUs,
+    nextInUs: openUs === Infinity ? null : openUs - nowUs,
     closedForUs: Math.max(0, state.closedUntilUs - nowUs),
     overrides: timeline.overridesOf(key),
   }

@@ -1,3 +1,4 @@
+import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { BucketState } from '../../policy/limits/bucket.ts'
 
@@ -23,4 +24,6 @@ export interface Ledger {
   readonly nowUs: number
   /** Null: the limit is not defined. */
   bucket(limit: string, key: string): LedgerBucket | null
+  /** The changes of a limit, the ends among them that are over. */
+  timeline(limit: string): Timeline
 }

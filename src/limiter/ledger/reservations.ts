@@ -46,12 +46,13 @@ export function reserveIn(
 
 /** The next start of a request, taken unless it is too far away. */
 function book(
-  { nowUs }: Ledger,
+  ledger: Ledger,
   buckets: readonly LedgerBucket[],
   request: UnitRequest,
   atMostUs: number,
 ): { readonly reservation: Reservation; readonly by: LedgerBucket | null } {
-  const { atUs, by } = openingOf(buckets, request, nowUs, true)
+  const { nowUs } = ledger
+  const { atUs, by } = openingOf(ledger, buckets, request, nowUs, true)
   const isFar = buckets.some(({ policy: { rule } }) => rule?.kind === 'fixed' && !isNear(rule, nowUs, atUs))
   if (atUs === Infinity || atUs - nowUs > atMostUs || isFar)
     return { reservation: { request, startUs: atUs, booked: [], taken: false }, by }

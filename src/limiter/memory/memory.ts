@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
 import type {
   ReservationAnswer,
   BucketName,
@@ -39,6 +40,10 @@ class MemoryLedger implements Ledger {
   bucket(limit: string, key: string): MemoryBucket | null {
     if (this.#last?.name !== limit) this.#last = this.#limits.get(limit) ?? null
     return this.#last?.bucket(key, this.nowUs) ?? null
+  }
+
+  timeline(limit: string): Timeline {
+    return this.#limits.get(limit)?.timeline ?? UNDEFINED
   }
 
   close(): void {
@@ -159,7 +164,7 @@ export class MemoryBackend implements LimitBackend {
     const { reportOf } = await corrections()
     const ledger = this.#ledger()
     const bucket = ledger.bucket(limit, key)
-    return bucket && reportOf(bucket, this.#limits.get(limit)?.timeline ?? UNDEFINED, ledger.nowUs)
+    return bucket && reportOf(bucket, ledger.timeline(limit), ledger.nowUs)
   }
 
   async forget(bucket: BucketName): Promise<void> {

@@ -1,7 +1,9 @@
 import { systemClock } from '../../base/clock.ts'
 import { systemRandom } from '../../base/random.ts'
 import { refund } from '../../policy/limits/bucket.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { BucketName, UnitRequest } from '../contract/limiter.ts'
+import type { Ledger } from '../ledger/ledger.ts'
 import type { Entries } from './kv.ts'
 import { lastChangeUs } from '../ledger/value-bucket.ts'
 import { NatsBucket } from './nats-bucket.ts'
@@ -13,8 +15,7 @@ const TRIES = 200
 const PATIENCE_US = 150_000
 
 /** The buckets of a step. */
-export interface Stand {
-  readonly nowUs: number
+export interface Stand extends Ledger {
   bucket(limit: string, key: string): NatsBucket | null
   /** Writes nothing. */
   leave(): void
@@ -64,7 +65,8 @@ export class Steps {
       const leave = (): void => {
         for (const each of buckets) if (each) each.changed = false
       }
-      const decided = work({ nowUs, bucket, leave })
+      const timeline = (limit: string): Timeline => this.#policies.timeline(limit)
+      const decided = work({ nowUs, bucket, timeline, leave })
       const changed = buckets.filter((each) => each?.changed === true) as NatsBucket[]
       const lost = await this.#write(changed, undo && ((each, isLost) => undo(each, decided, isLost)))
       if (!lost) return decided

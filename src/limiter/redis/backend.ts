@@ -1,6 +1,7 @@
 import { systemClock } from '../../base/clock.ts'
 import { systemRandom } from '../../base/random.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
 import type {
   BucketName,
   BucketReport,
@@ -291,7 +292,8 @@ export class RedisBackend implements LimitBackend {
       const values: Values = { read, write: read.map((text) => ({ text: text ?? '', ttlMs: -1 })) }
       const bucket = (limit: string, key: string): RedisBucket | null =>
         buckets.find((each) => each?.limit === limit && each.key === key) ?? null
-      const result = work({ nowUs, bucket }, values)
+      const timeline = (limit: string): Timeline => this.#policies.timeline(limit)
+      const result = work({ nowUs, bucket, timeline }, values)
       if (await this.#swap(keys, names, buckets, values, nowUs)) return result
     }
     throw new Error('other callers change these buckets all the time')

@@ -60,6 +60,7 @@ export class Timeline {
   /** Changes of one key alone, by the key. */
   readonly #own = new Map<string, OverrideEvent[]>()
   readonly #inForce = new Map<string | null, InForce>()
+  readonly #ended = new Map<number, Timeline>()
   readonly #lost: number
   #records: readonly Past[] | null = null
   #standingNow: readonly OverrideRecord[] | null = null
@@ -126,6 +127,16 @@ export class Timeline {
   /** This timeline and one change more. */
   with(event: DefinitionEvent | OverrideEvent): Timeline {
     return new Timeline([...this.#events, event], this.#lost, this.reserve)
+  }
+
+  /** The same with the ends of overrides and pauses that are over at `nowUs`. */
+  ended(nowUs: number): Timeline {
+    let ended = this.#ended.get(nowUs)
+    if (ended) return ended
+    ended = this
+    for (const end of this.overdue(nowUs)) ended = ended.with({ ...end, revision: ended.revision + 1 })
+    this.#ended.set(nowUs, ended)
+    return ended
   }
 
   /** The same changes, of a limit that keeps so many units for guarantees. */

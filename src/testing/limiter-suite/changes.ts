@@ -1,5 +1,5 @@
 import { equal, matches, refused } from './expectations.ts'
-import { type Cases, SECOND_US } from './subject.ts'
+import { type Cases, request, SECOND_US } from './subject.ts'
 
 const change = {
   kind: 'override',
@@ -40,6 +40,47 @@ export const CHANGES: Cases = {
     matches((await subject.backend.inspect({ limit: 'crm', key: '' }))?.policy.rule, { rate: 10 })
     equal(await subject.ask('crm', 'crm'), ['go', 'crm 100'])
     equal(await subject.backend.change({ ...change, change: null }), false)
+  },
+
+  'a refusal under an override names the start by the rules after its end': async (subject) => {
+    await subject.define({ crm: { every: '1s' }, api: { rate: 1, per: '1s', burst: 1 } })
+    await subject.backend.change({ ...change, change: { every: '1h' }, forUs: 60 * SECOND_US })
+    await subject.backend.change({ ...change, limit: 'api', change: { rate: 1, per: '1h' }, forUs: 60 * SECOND_US })
+    equal(await subject.ask('crm', 'crm', ['api', 'crm:b'], ['api', 'crm:b']), [
+      'go',
+      'crm 60000',
+      'go',
+      'api 60983.334',
+    ])
+    equal((await subject.backend.inspect({ limit: 'crm', key: '' }))?.nextInUs, 60 * SECOND_US)
+    await subject.advance(59_999.999)
+    equal(await subject.ask('crm', 'api'), ['crm 0.001', 'api 983.335'])
+    await subject.advance(0.001)
+    equal(await subject.ask('crm', 'crm', 'api'), ['go', 'crm 1000', 'api 983.334'])
+    await subject.advance(983.334)
+    equal(await subject.ask('api', 'api'), ['go', 'api 1000'])
+  },
+
+  'no start is granted ahead for after the end of an override': async (subject) => {
+    await subject.define({ crm: { every: '1s' } })
+    await subject.backend.change({ ...change, change: { every: '1h' }, forUs: 60 * SECOND_US })
+    await subject.granted('crm')
+    await subject.advance(59_990)
+    for (const more of [{ aheadUs: 10_000 }, { withinUs: 100_000 }]) {
+      const [answer] = await subject.backend.acquire([request('crm', more)])
+      matches(answer, { kind: 'denied', retryAfterUs: 10_000 })
+    }
+    await subject.advance(10)
+    equal(await subject.ask('crm', 'crm'), ['go', 'crm 1000'])
+  },
+
+  'a refusal counts on the end of a higher override, and on the first of two ends': async (subject) => {
+    await subject.define({ crm: { window: 'sliding', max: 1, per: '10s', guard: 0 } })
+    await subject.backend.change({ ...change, change: { max: 2, per: '2s' }, forUs: 3 * SECOND_US })
+    await subject.backend.change({ ...change, key: 'a', change: { per: '1h' }, forUs: SECOND_US })
+    equal(await subject.ask('crm:a*2', 'crm:a', 'crm:b*2', 'crm:b'), ['go', 'crm:a 2000', 'go', 'crm:b 2000'])
+    await subject.advance(2000)
+    equal(await subject.ask('crm:b*2', 'crm:b'), ['go', 'crm:b 10000'])
   },
 
   'an override of one key leaves the others': async (subject) => {

@@ -5,6 +5,7 @@ import { NEVER_US } from '../../../policy/admission/lane.ts'
 import type { BucketState } from '../../../policy/limits/bucket.ts'
 import { encodeBucket } from '../../../policy/limits/bucket-codec.ts'
 import type { LimitPolicy } from '../../../policy/limits/limit.ts'
+import type { Timeline } from '../../../policy/limits/timeline.ts'
 import type { Instant } from '../../../jobs/series.ts'
 import type { BucketName } from '../../../limiter/contract/limiter.ts'
 import type { Ledger, LedgerBucket } from '../../../limiter/ledger/ledger.ts'
@@ -102,6 +103,10 @@ export class StoreLedger implements Ledger {
 
   bucket(limit: string, key: string): LockedBucket | null {
     return this.#buckets.get(idOf({ limit, key })) ?? null
+  }
+
+  timeline(limit: string): Timeline {
+    return this.limits.timeline(limit)
   }
 
   get buckets(): readonly StoredBucket[] {

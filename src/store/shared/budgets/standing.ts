@@ -75,8 +75,10 @@ export function heldUp(ledger: StoreLedger, standing: Standing, request: UnitReq
     )
   })
   if (!before) return null
-  const opening = openingOf(buckets, request, nowUs)
-  const wakeAtUs = before.stored.wakeAtUs ?? nowUs
+  const opening = openingOf(ledger, buckets, request, nowUs)
+  const { wakeAtUs: wakesUs, endsUs } = before.stored
+  // At the end of an override the lanes before it are evaluated by other rules.
+  const wakeAtUs = Math.min(wakesUs ?? nowUs, wakesUs === NEVER_US ? NEVER_US : (endsUs ?? NEVER_US))
   const atUs = Math.max(opening.atUs, wakeAtUs === NEVER_US ? Infinity : wakeAtUs)
   const by = opening.by ?? before
   return {
