@@ -126,11 +126,12 @@ export function refundFixed(rule: FixedRule, state: FixedState, weight: number, 
 /** The state under another bound or other windows. A debt stays whole, and used units do not become one. */
 export function adoptFixed(from: FixedRule, to: FixedRule, state: FixedState, nowUs: number): FixedState {
   if (state.next) return adoptNext(from, to, { ...state }, nowUs)
-  const used = fixedInUse(from, state, nowUs)
+  const atUs = aheadUs(from, state, nowUs)
+  const used = fixedInUse(from, state, atUs)
   const debt = Math.max(0, used - from.max)
-  const taken = used - debt + (wallStart(from, nowUs) <= state.startUs ? state.beyond : 0)
+  const taken = used - debt + (wallStart(from, atUs) <= state.startUs ? state.beyond : 0)
   const counted = Math.min(taken, to.max)
-  return { kind: 'fixed', startUs: wallStart(to, nowUs), used: counted + debt, beyond: taken - counted }
+  return { kind: 'fixed', startUs: wallStart(to, atUs), used: counted + debt, beyond: taken - counted }
 }
 
 /**

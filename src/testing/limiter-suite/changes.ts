@@ -61,6 +61,16 @@ export const CHANGES: Cases = {
     equal(await subject.ask('api', 'api'), ['go', 'api 1000'])
   },
 
+  'no override empties a window that is used up while a start is booked in the next': async (subject) => {
+    await subject.define({ crm: { window: 'fixed', max: 3, per: '1h' } })
+    await subject.granted('crm*3')
+    const [before] = await subject.ask('crm')
+    matches(await subject.backend.reserve(request('crm'), 3600 * SECOND_US), { kind: 'booked' })
+    await subject.backend.change({ ...change, change: { max: 2 }, forUs: 1000 })
+    await subject.advance(1)
+    equal(await subject.ask('crm'), [`crm ${Number(before?.slice(4)) - 1}`])
+  },
+
   'no start is granted ahead for after the end of an override': async (subject) => {
     await subject.define({ crm: { every: '1s' } })
     await subject.backend.change({ ...change, change: { every: '1h' }, forUs: 60 * SECOND_US })
