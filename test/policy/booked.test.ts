@@ -1,11 +1,14 @@
 // Booked starts that begin at any time and in any order: what really starts keeps the rule.
 import { describe, expect, it } from 'vitest'
 import { createLimiter, limit } from '../../src/exports/limiter.ts'
+import type { PolicyChange } from '../../src/policy/limits/override.ts'
 import type { Policy } from '../../src/policy/limits/policy.ts'
 import { createManualClock } from '../../src/testing/manual-clock.ts'
 import * as fc from '../properties.ts'
 
 const PER_MS = 1000
+/** Overrides last so long at most. */
+const LONGEST_MS = 3000
 
 /** Whether starts, in ms and sorted, keep a rule. */
 type Keeps = (starts: readonly number[]) => boolean
@@ -38,59 +41,107 @@ const RULES: readonly (readonly [string, Policy, Keeps])[] = [
   ],
 ]
 
-const steps = fc.array(
-  fc.oneof(
-    { weight: 3, arbitrary: fc.record({ kind: fc.constant('book' as const), weight: fc.integer({ min: 1, max: 2 }) }) },
-    { weight: 3, arbitrary: fc.record({ kind: fc.constant('confirm' as const), nth: fc.nat(20) }) },
-    { weight: 1, arbitrary: fc.constant({ kind: 'acquire' as const }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), nth: fc.nat(20) }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('close' as const), ms: fc.integer({ min: 1, max: 400 }) }) },
-    { weight: 3, arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.nat(700) }) },
-  ),
-  { minLength: 5, maxLength: 60 },
+/** One step of a history. */
+type Step =
+  | { readonly kind: 'book'; readonly weight: number; readonly both?: boolean }
+  | { readonly kind: 'confirm' | 'cancel'; readonly nth: number }
+  | { readonly kind: 'acquire' }
+  | { readonly kind: 'close' | 'pass' | 'slow'; readonly ms: number }
+
+const step = fc.oneof<fc.MaybeWeightedArbitrary<Step>[]>(
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('book'), weight: fc.integer({ min: 1, max: 2 }) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('confirm'), nth: fc.nat(20) }) },
+  { weight: 1, arbitrary: fc.constant({ kind: 'acquire' }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel'), nth: fc.nat(20) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('close'), ms: fc.integer({ min: 1, max: 400 }) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('pass'), ms: fc.nat(700) }) },
 )
+const steps = fc.array(step, { minLength: 5, maxLength: 60 })
+
+/** Starts that are booked under an override, and begin after its end. */
+const acrossAnEnd = fc
+  .tuple(
+    fc.integer({ min: 1, max: LONGEST_MS }),
+    fc.array(
+      fc.oneof<fc.MaybeWeightedArbitrary<Step>[]>(
+        { weight: 4, arbitrary: step.filter(({ kind }) => kind !== 'confirm') },
+        { weight: 1, arbitrary: fc.record({ kind: fc.constant('book'), weight: fc.constant(1), both: fc.boolean() }) },
+      ),
+      { maxLength: 20 },
+    ),
+    steps,
+  )
+  .map(([ms, before, after]): Step[] => [{ kind: 'slow', ms }, ...before, { kind: 'pass', ms: LONGEST_MS }, ...after])
+
+/** Overrides that are slower than the rules above. */
+const SLOWER: Readonly<Record<string, PolicyChange>> = {
+  rate: { rate: 1, per: '10s' },
+  sliding: { max: 2, per: '10s' },
+  spacing: { every: '10s' },
+  fixed: { max: 2 },
+}
 
 describe('booked starts', () => {
   it.each(RULES)('that begin late and in any order keep %s', async (_, policy, keeps) => {
     await fc.assert(
       fc.asyncProperty(steps, async (history) => {
-        const clock = createManualClock()
-        const crm = limit('crm', policy)
-        const limiter = createLimiter({ backend: 'memory:', limits: [crm], clock })
-        const starts: number[] = []
-        const weights = new Map<string, number>()
-        // A bucket of one unit bears no more.
-        const most = policy.rate !== undefined && policy.burst === 1 ? 1 : 2
-        let ids: string[] = []
-        for (const step of history) {
-          const id = 'nth' in step ? ids[step.nth % Math.max(1, ids.length)] : undefined
-          if (step.kind === 'pass') await clock.advance(step.ms)
-          else if (step.kind === 'close') await limiter.penalize(crm, step.ms)
-          else if (step.kind === 'book') {
-            const weight = Math.min(most, step.weight)
-            const booked = await limiter.reserve([crm.weight(weight)], { atMost: '1m' }).catch(() => null)
-            if (booked) weights.set(booked.id, policy.every === undefined ? weight : 1)
-            if (booked) ids.push(booked.id)
-          }
-          if (step.kind === 'acquire')
-            await limiter.acquire([crm], { wait: false }).then(
-              () => starts.push(clock.now()),
-              () => undefined,
-            )
-          if (id !== undefined && step.kind === 'cancel') {
-            await limiter.cancel(id)
-            ids = ids.filter((each) => each !== id)
-          }
-          if (id !== undefined && step.kind === 'confirm') {
-            const answer = await limiter.confirm(id)
-            if (answer.kind !== 'wait') ids = ids.filter((each) => each !== id)
-            if (answer.kind === 'go') for (let i = 0; i < (weights.get(id) ?? 1); i++) starts.push(clock.now())
-          }
-        }
-        await limiter.close()
+        const starts = await startsOf(policy, history)
+        expect({ starts, keeps: keeps(starts) }).toEqual({ starts, keeps: true })
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it.each(RULES)('for after the end of a slower override keep %s', async (_, policy, keeps) => {
+    await fc.assert(
+      fc.asyncProperty(acrossAnEnd, async (history) => {
+        const starts = await startsOf(policy, history)
         expect({ starts, keeps: keeps(starts) }).toEqual({ starts, keeps: true })
       }),
       { numRuns: 300 },
     )
   })
 })
+
+/** Lets a history happen; it returns the starts, in ms. */
+async function startsOf(policy: Policy, history: readonly Step[]): Promise<number[]> {
+  const clock = createManualClock()
+  const crm = limit('crm', policy)
+  const other = limit('other', { every: '400ms' })
+  const limiter = createLimiter({ backend: 'memory:', limits: [crm, other], clock })
+  const starts: number[] = []
+  const weights = new Map<string, number>()
+  const slower = SLOWER[policy.rate === undefined ? (policy.window ?? 'spacing') : 'rate'] as PolicyChange
+  // A bucket of one unit bears no more.
+  const most = policy.rate !== undefined && policy.burst === 1 ? 1 : 2
+  let ids: string[] = []
+  for (const each of history) {
+    const id = 'nth' in each ? ids[each.nth % Math.max(1, ids.length)] : undefined
+    if (each.kind === 'pass') await clock.advance(each.ms)
+    else if (each.kind === 'close') await limiter.penalize(crm, each.ms)
+    else if (each.kind === 'slow') await limiter.override(crm, slower, { until: each.ms })
+    else if (each.kind === 'book') {
+      const weight = Math.min(most, each.weight)
+      const uses = each.both === true ? [crm.weight(weight), other] : [crm.weight(weight)]
+      const booked = await limiter.reserve(uses, { atMost: '1m' }).catch(() => null)
+      if (booked) weights.set(booked.id, policy.every === undefined ? weight : 1)
+      if (booked) ids.push(booked.id)
+    }
+    if (each.kind === 'acquire')
+      await limiter.acquire([crm], { wait: false }).then(
+        () => starts.push(clock.now()),
+        () => undefined,
+      )
+    if (id !== undefined && each.kind === 'cancel') {
+      await limiter.cancel(id)
+      ids = ids.filter((known) => known !== id)
+    }
+    if (id !== undefined && each.kind === 'confirm') {
+      const answer = await limiter.confirm(id)
+      if (answer.kind !== 'wait') ids = ids.filter((known) => known !== id)
+      if (answer.kind === 'go') for (let i = 0; i < (weights.get(id) ?? 1); i++) starts.push(clock.now())
+    }
+  }
+  await limiter.close()
+  return starts
+}

@@ -52,7 +52,7 @@ export function undefinedLimit(limit: string): SluiceError {
 /** The ends of overrides and pauses that are over, as changes; empty: none is. */
 export function endEvents(timeline: Timeline, nowUs: number): LimitEvent[] {
   if (timeline.nextEndUs > nowUs) return []
-  return timeline.overdue(nowUs).map((end, i) => ({ ...end, revision: timeline.revision + 1 + i }))
+  return timeline.ends(nowUs)
 }
 
 /** The changes of a limit to keep: without the oldest that are over. */

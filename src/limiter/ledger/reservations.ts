@@ -1,5 +1,6 @@
 import { beginBooked, type BookedUse, forgetBooked, moveOf, movedUs, noteBooked } from '../../policy/limits/booked.ts'
 import { charge, refund } from '../../policy/limits/bucket.ts'
+import { chargeAcross, endsBefore, isCountable, refundAcross } from '../../policy/limits/charge-across.ts'
 import { isNear } from '../../policy/rules/fixed-window.ts'
 import type { ReservationAnswer, Confirmation, UnitRequest } from '../contract/limiter.ts'
 import { bucketsOf, denial, openingOf, takePermits } from './acquire.ts'
@@ -53,18 +54,30 @@ function book(
 ): { readonly reservation: Reservation; readonly by: LedgerBucket | null } {
   const { nowUs } = ledger
   const { atUs, by } = openingOf(ledger, buckets, request, nowUs, true)
-  const isFar = buckets.some(({ policy: { rule } }) => rule?.kind === 'fixed' && !isNear(rule, nowUs, atUs))
+  const ends = buckets.map((bucket) =>
+    atUs === Infinity ? null : endsBefore(ledger.timeline(bucket.limit), bucket, atUs),
+  )
+  const isFar = buckets.some((bucket, i) => {
+    const { rule } = bucket.policy
+    const end = ends[i]
+    if (end && !isCountable(bucket, end, request.uses[i]?.weight ?? 1)) return true
+    return rule?.kind === 'fixed' && !isNear(rule, nowUs, atUs)
+  })
   if (atUs === Infinity || atUs - nowUs > atMostUs || isFar)
     return { reservation: { request, startUs: atUs, booked: [], taken: false }, by }
   const booked = buckets.map((bucket, i) => {
     const { policy, state } = bucket
     const use = noteBooked(policy, state, atUs)
     const startedUs = state.booked?.startedUs ?? 0
-    charge(policy, state, nowUs, request.uses[i]?.weight ?? 1, atUs)
+    const weight = request.uses[i]?.weight ?? 1
+    const end = ends[i]
+    const across = end && chargeAcross(bucket, end, nowUs, weight, atUs)
+    if (!across) charge(policy, state, nowUs, weight, atUs)
     // It has not begun.
     if (state.booked) state.booked.startedUs = startedUs
     bucket.changed = true
-    return use
+    // How late it may begin is known after the end alone.
+    return across ? { ...use, ...(policy.rule?.kind === 'rate' && { graceUs: 0 }), across } : use
   })
   return { reservation: { request, startUs: atUs, booked, taken: true }, by }
 }
@@ -144,7 +157,11 @@ function giveBack({ nowUs }: Ledger, buckets: readonly LedgerBucket[], reservati
 export function unbook(bucket: LedgerBucket, { request, startUs, booked }: Reservation, nowUs: number): void {
   const { policy, state, limit, key } = bucket
   const i = request.uses.findIndex((use) => use.limit === limit && use.key === key)
-  refund(policy, state, nowUs, request.uses[i]?.weight ?? 1, movedUs(state, booked[i] ?? EXACT, startUs))
+  const use = booked[i] ?? EXACT
+  const weight = request.uses[i]?.weight ?? 1
+  const chargedAtUs = movedUs(state, use, startUs)
+  if (use.across && nowUs < use.across.endsUs) refundAcross(policy, state, nowUs, weight, chargedAtUs, use.across)
+  else refund(policy, state, nowUs, weight, chargedAtUs)
   forgetBooked(state)
   bucket.changed = true
 }

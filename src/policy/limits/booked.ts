@@ -39,6 +39,16 @@ export interface BookedUse {
   readonly backUs: number
   /** How late the start may begin without any harm, in µs; null: at any time. */
   readonly graceUs: number | null
+  /** Its charge, if an override of the bucket ends before it. Absent: none does. */
+  readonly across?: Across
+}
+
+/** The charge of a start for after the end of an override: the state before and after it, as `charge-across.ts` has it. */
+export interface Across {
+  /** The first such end. */
+  readonly endsUs: number
+  readonly before: readonly number[]
+  readonly after: readonly number[]
 }
 
 /** How long a reservation may stay unconfirmed after its start, in µs. */

@@ -36,10 +36,19 @@ export function opensUs(
   const { endsUs = Infinity } = timeline.at(key)
   // A permit may return before the end.
   if (openUs < endsUs || openUs === Infinity) return openUs
+  const after = afterEnd(timeline, bucket, endsUs)
+  return opensUs(timeline.ended(endsUs), after, Math.max(fromUs, endsUs), weight, priority, ownPermits)
+}
+
+/** A copy of a bucket at the end of an override, if nothing else changes. */
+export function afterEnd(
+  timeline: Timeline,
+  { key, policy: before, state, active }: OpeningBucket,
+  endsUs: number,
+): OpeningBucket {
   const ended = timeline.ended(endsUs)
   const next = ended.carry(key, structuredClone(state), timeline.revision, endsUs) ?? state
-  const after = { key, active: bucket.active, policy: policyAfter(policy, ended.at(key).policy), state: next }
-  return opensUs(ended, after, Math.max(fromUs, endsUs), weight, priority, ownPermits)
+  return { key, active, policy: policyAfter(before, ended.at(key).policy), state: next }
 }
 
 /** The policy at the end of an override. Windows of a calendar keep the distance of the wall clock. */

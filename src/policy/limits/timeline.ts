@@ -129,12 +129,16 @@ export class Timeline {
     return new Timeline([...this.#events, event], this.#lost, this.reserve)
   }
 
+  /** The ends of overrides and pauses that are over at `nowUs`, as its next changes. */
+  ends(nowUs: number): OverrideEvent[] {
+    return this.overdue(nowUs).map((end, i) => ({ ...end, revision: this.revision + 1 + i }))
+  }
+
   /** The same with the ends of overrides and pauses that are over at `nowUs`. */
   ended(nowUs: number): Timeline {
-    let ended = this.#ended.get(nowUs)
-    if (ended) return ended
-    ended = this
-    for (const end of this.overdue(nowUs)) ended = ended.with({ ...end, revision: ended.revision + 1 })
+    const known = this.#ended.get(nowUs)
+    if (known) return known
+    const ended = new Timeline([...this.#events, ...this.ends(nowUs)], this.#lost, this.reserve)
     this.#ended.set(nowUs, ended)
     return ended
   }

@@ -1,3 +1,4 @@
+import type { PolicyChange } from '../../policy/limits/override.ts'
 import { equal, matches } from './expectations.ts'
 import { type Cases, request, SECOND_US, type Subject } from './subject.ts'
 
@@ -111,6 +112,61 @@ export const RESERVATIONS: Cases = {
     equal(await subject.ask('crm'), ['crm 50'])
   },
 
+  'made under an override go by the rules after its end, and leave no unit of them unused': async (subject) => {
+    await subject.define({
+      crm: { rate: 1, per: '1s', burst: 1 },
+      even: { every: '1s' },
+      window: { window: 'sliding', max: 1, per: '10s', guard: 0 },
+    })
+    for (const [limit, change] of Object.entries(SLOW)) await override(subject, limit, change)
+    await subject.granted(['crm', 'even', 'window'])
+    const starts: Record<string, number[]> = { crm: [60_983_334, 61_983_334], even: [60, 61], window: [60, 70] }
+    const ids: string[] = []
+    for (const [limit, instants] of Object.entries(starts))
+      for (const us of instants) {
+        const answer = await subject.backend.reserve(request(limit), 100 * SECOND_US)
+        matches(answer, { kind: 'booked', startAfterUs: us < 100 ? us * SECOND_US : us })
+        if (answer.kind === 'booked') ids.push(answer.id)
+      }
+    await subject.advance(60_000)
+    equal(await subject.ask('crm', 'even', 'window'), ['crm 2983.334', 'even 2000', 'window 20000'])
+    matches(await subject.backend.confirm(ids[0] ?? ''), { kind: 'wait', startAfterUs: 983_334 })
+    for (const id of [ids[2], ids[4]]) matches(await subject.backend.confirm(id ?? ''), { kind: 'granted' })
+    await subject.advance(983.334)
+    matches(await subject.backend.confirm(ids[0] ?? ''), { kind: 'granted' })
+    await subject.advance(1000)
+    for (const id of [ids[1], ids[3]]) matches(await subject.backend.confirm(id ?? ''), { kind: 'granted' })
+    await subject.advance(8016.666)
+    matches(await subject.backend.confirm(ids[5] ?? ''), { kind: 'granted' })
+    equal(await subject.ask('crm', 'crm', 'even', 'even', 'window'), [
+      'go',
+      'crm 1000',
+      'go',
+      'even 1000',
+      'window 10000',
+    ])
+  },
+
+  'made under an override and given back before its end leave no unit more': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s', burst: 1 }, even: { every: '1s' } })
+    for (const limit of ['crm', 'even']) await override(subject, limit, SLOW[limit as 'crm'])
+    await subject.granted(['crm', 'even'])
+    const book = async (limit: string): Promise<string> => {
+      const answer = await subject.backend.reserve(request(limit), 100 * SECOND_US)
+      return answer.kind === 'booked' ? answer.id : ''
+    }
+    for (const limit of ['crm', 'even']) {
+      const first = await book(limit)
+      const second = await book(limit)
+      equal(await subject.backend.cancel(second), true)
+      equal(await subject.backend.cancel(first), true)
+    }
+    equal(await subject.ask('crm', 'even'), ['crm 60983.334', 'even 60000'])
+    for (const limit of ['crm', 'even']) await book(limit)
+    await subject.advance(60_000)
+    equal(await subject.ask('crm', 'even'), ['crm 1983.334', 'even 1000'])
+  },
+
   'go to the end if a later one has taken their place': async (subject) => {
     await subject.define({ crm: { rate: 1, per: '1s', burst: 1 } })
     const ids = await booked(subject, 4)
@@ -122,6 +178,15 @@ export const RESERVATIONS: Cases = {
     await subject.advance(1000)
     matches(await subject.backend.confirm(ids[1] ?? ''), { kind: 'granted' })
   },
+}
+
+/** An override each that is far slower than the limit. */
+const SLOW = { crm: { rate: 1, per: '1h' }, even: { every: '1h' }, window: { per: '1h' } } as const
+
+/** Begins an override of a minute. */
+async function override(subject: Subject, limit: string, change: PolicyChange): Promise<void> {
+  const rest = { key: null, forUs: 60 * SECOND_US, by: null, reason: null } as const
+  await subject.backend.change({ kind: 'override', limit, change, ...rest })
 }
 
 /** Books so many starts of `crm`; it answers their ids. */
