@@ -3,7 +3,7 @@ import type { Instant } from '../../jobs/series.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, now, run, type SqlValue } from './sql.ts'
 import { LANE } from './state.ts'
-import { BUCKET, type BucketChange, bucketOf, type StoredBucket, wallOffset } from './stored-bucket.ts'
+import { BUCKET, type BucketChange, bucketOf, type StoredBucket, unusedBucket, wallOffset } from './stored-bucket.ts'
 import type { Timelines } from './timelines.ts'
 
 const OF_ONE_KEY = '($2::text IS NULL OR b.key = $2)'
@@ -45,7 +45,7 @@ export function ofTheFleet(key: string | null): string {
   return key === null ? OF_THE_FLEET.all : OF_THE_FLEET.one
 }
 
-/** The fleet's bucket by limit and key; null: no job has ever needed it. */
+/** The fleet's bucket by limit and key, also if no job has needed it yet; null: its limit was never defined. */
 export function* findBucket(
   access: Access,
   instant: Instant,
@@ -53,7 +53,9 @@ export function* findBucket(
   key: string,
 ): Reading<StoredBucket | null> {
   const limits = yield* ask(() => access.limits())
-  return (yield* loadBuckets(access, limits, instant, ofTheFleet(key), limit, key))[0] ?? null
+  const [known] = yield* loadBuckets(access, limits, instant, ofTheFleet(key), limit, key)
+  if (known) return known
+  return limits.policy(limit, key) && unusedBucket(limit, key, limits.timeline(limit), instant)
 }
 
 /**

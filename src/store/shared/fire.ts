@@ -7,6 +7,7 @@ import { refusalBehaviour } from '../../policy/admission/refusal.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { findBucket } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
+import { UNUSED } from './stored-bucket.ts'
 import { isReadable, looksAgainUs, saveSchedules, schedulesWhere } from './schedule.ts'
 import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from '../../jobs/series.ts'
 import { type Access, get } from './sql.ts'
@@ -222,7 +223,8 @@ function* startsTooLateUs(
   let startUs = nowUs
   for (const [i, bucket] of buckets.entries()) {
     const deniedUs = deniedUntilUs(bucket, weights[i] ?? 1, nowUs, priority)
-    if (deniedUs === null) continue
+    // One that begins empty fills from its first job on.
+    if (deniedUs === null || (bucket.id === UNUSED && bucket.changed)) continue
     const againUs = soonestUs(buckets, weightIn, bucket, deniedUs, nowUs)
     const ownUs = Math.min(againUs, bucket.endsUs ?? Infinity)
     if (ownUs <= nowUs) continue

@@ -92,6 +92,21 @@ export function bucketOf(
   return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
 }
 
+/** The id of a bucket that is not stored. */
+export const UNUSED = 0
+
+/** A bucket that no job has needed yet; it is not stored. */
+export function unusedBucket(
+  limit: string,
+  key: string,
+  timeline: Timeline,
+  { nowUs, wallUs }: { readonly nowUs: number; readonly wallUs: number },
+): StoredBucket {
+  const fields = { id: UNUSED, limit, key, worker: FLEET, stored: null, revision: 0, active: 0, lanes: 0 }
+  const waits = { wakeAtUs: null, deferred: 0, toldUs: null }
+  return bucketOf({ ...fields, ...waits }, timeline, nowUs, () => wallOffset(nowUs, wallUs))
+}
+
 /**
  * The wall clock minus the store's, to a tenth of a second: a wall clock is read in ms, and a window's edge must not
  * vary by that.

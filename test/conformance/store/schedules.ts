@@ -519,6 +519,24 @@ function limited(backend: StoreBackend): void {
     expect(await stored(w, 's')).toMatchObject({ runs: 2, nextDueMs: null })
   })
 
+  test('heeds the maxWait and the pause of a bucket that was never used, and uses one that begins empty', async () => {
+    const w = harness()
+    await w.define({
+      r: { rate: 1, per: '1h', burst: 1 },
+      soon: { rate: 1, per: '1s', maxWait: '500ms' },
+      dropped: { rate: 1, per: '1s', onLimit: 'drop' },
+      empty: { rate: 10, per: '10s', startEmpty: true, maxWait: '500ms' },
+    })
+    await w.add('before', { limits: ['r'] })
+    expect(await runs(w, 0)).toEqual(['before@0'])
+    await register(w, 's', { limits: ['r', 'soon'] })
+    await register(w, 'd', { limits: ['dropped'] })
+    await register(w, 'e', { limits: ['empty*2'] })
+    await w.override('dropped', { concurrency: 0 })
+    expect((await claimNews(w, 1000)).toSorted()).toEqual(['d-1000 late', 'e!1000', 's-1000 late'])
+    expect(await runs(w, 2000)).toEqual(['e@2000'])
+  })
+
   test('it looks at its limit again when an override ends, and else within a minute', async () => {
     const w = harness()
     await w.define({ r: { rate: 100, per: '1s', burst: 1, maxWait: '500ms' } })

@@ -17,8 +17,7 @@ import {
 } from '../../../limiter/ledger/reservations.ts'
 import { RESERVATION_LAPSES_US } from '../../../policy/limits/booked.ts'
 import { requireCommon } from '../../../policy/limits/guarantee.ts'
-import { loadBuckets, ofTheFleet } from '../buckets.ts'
-import { bucketOf } from '../stored-bucket.ts'
+import { findBucket } from '../buckets.ts'
 import { ask, type Reading } from '../reading.ts'
 import { type Access, get, now, run } from '../sql.ts'
 import { openLedger, requireStorable, StoreLedger } from './ledger.ts'
@@ -114,14 +113,8 @@ export function* inspectBucket(access: Access, { limit, key }: BucketName): Read
   requireStorable([{ limit, key }])
   const limits = yield* ask(() => access.limits())
   const instant = yield* now(access)
-  const { policy } = limits.timeline(limit).at(key)
-  if (!policy) return null
-  const [known] = yield* loadBuckets(access, limits, instant, ofTheFleet(key), limit, key)
-  const fresh = { id: 0, limit, key, worker: 0, stored: null, revision: 0, active: 0, lanes: 0 }
-  const wallUs = (): number => instant.wallUs - instant.nowUs
-  const stored =
-    known ??
-    bucketOf({ ...fresh, wakeAtUs: null, deferred: 0, toldUs: null }, limits.timeline(limit), instant.nowUs, wallUs)
+  const stored = yield* findBucket(access, instant, limit, key)
+  if (!stored?.policy) return null
   const ledger = new StoreLedger({ buckets: [stored], limits, instant, standing: [] })
   const bucket = ledger.bucket(limit, key)
   return bucket && reportOf(bucket, limits.timeline(limit), instant.nowUs)
