@@ -1,6 +1,7 @@
 import * as fc from '../properties.ts'
 import { describe, expect, test } from 'vitest'
 import { type BucketState, charge, debit, deniedUntil, newBucket, penalize } from '../../src/policy/limits/bucket.ts'
+import { calibrate } from '../../src/policy/limits/calibrate.ts'
 import { expectedStartUs, loadStartUs } from '../../src/policy/limits/start-time.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { EPOCH_US, play, policyOf, rate, rules, SECOND, steps } from './histories.ts'
@@ -96,6 +97,63 @@ describe('from sums alone', () => {
       { numRuns: 2000 },
     )
   })
+})
+
+describe('under a budget that the API has reported', () => {
+  const reported = [
+    rules,
+    steps(8),
+    fc.integer({ min: 0, max: 40 }),
+    fc.integer({ min: 1, max: 3000 }),
+    fc.array(fc.integer({ min: 0, max: 8 }), { minLength: 1, maxLength: 20 }),
+  ] as const
+
+  test('jobs of different weights start when it says', () => {
+    fc.assert(
+      fc.property(...reported, (rule, history, remaining, resetUs, line) => {
+        const policy = policyOf(rule)
+        const { state, nowUs } = play(policy, history)
+        calibrate(policy, state, { remaining, resetUs: nowUs + resetUs }, nowUs)
+        expect(expectedStartUs(policy, state, 0, nowUs, line)).toBe(replay(policy, state, nowUs, line))
+      }),
+      { numRuns: 3000 },
+    )
+  })
+
+  test('backlogs of one weight do, and sums alone are never late', () => {
+    fc.assert(
+      fc.property(...reported, (rule, history, remaining, resetUs, { length: count }) => {
+        const policy = policyOf(rule)
+        const { state, nowUs } = play(policy, history)
+        calibrate(policy, state, { remaining, resetUs: nowUs + resetUs }, nowUs)
+        for (const weight of [1, 3, 7]) {
+          const real = replay(policy, state, nowUs, Array<number>(count).fill(weight))
+          expect(expectedStartUs(policy, state, 0, nowUs, { count, weight })).toBe(real)
+          const load = { starts: count, units: count * weight, last: weight }
+          expect(loadStartUs(policy, state, nowUs, load)).toBeLessThanOrEqual(real)
+        }
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
+
+test('of thousands under a reported budget none is told a start too late', () => {
+  const rules: LimitPolicy['rule'][] = [
+    rate(1000, 60 * SECOND, 10),
+    { kind: 'spacing', everyUs: SECOND },
+    { kind: 'sliding', max: 10, periodUs: SECOND },
+    { kind: 'fixed', max: 10, window: { align: 'epoch', periodUs: SECOND }, guardUs: 0 },
+  ]
+  for (const rule of rules)
+    for (const resetUs of [SECOND, 900 * SECOND]) {
+      const policy = policyOf(rule)
+      const state = newBucket(policy, EPOCH_US)
+      calibrate(policy, state, { remaining: 4001, resetUs: EPOCH_US + resetUs }, EPOCH_US)
+      const real = replay(policy, state, EPOCH_US, Array<number>(3000).fill(2)) - EPOCH_US
+      const told = (expectedStartUs(policy, state, 0, EPOCH_US, { count: 3000, weight: 2 }) ?? 0) - EPOCH_US
+      expect(told).toBe(real)
+    }
 })
 
 test('a million waiting jobs are as quick to forecast as one', () => {

@@ -54,10 +54,14 @@ export function ruleStartUs(
   nowUs: number,
   line: readonly number[] | Backlog,
 ): number {
-  const { allowance } = state
+  const { allowance, ...bare } = state
   if (allowance && allowance.untilUs > nowUs) {
-    const left = splitOff(line, allowance.units)
-    if (left) return ruleStartUs(policy, spendAllowance(policy, state, nowUs), allowance.untilUs, left)
+    const [fitting, left] = splitOff(line, allowance.units)
+    const { after, lastUs } = startAll(policy, bare, nowUs, left ? fitting : { count: 0, weight: 1 })
+    // Those that the rule alone lets start so late start without regard to the report.
+    return left && lastUs < allowance.untilUs
+      ? ruleStartUs(policy, after, allowance.untilUs, left)
+      : ruleStartUs(policy, bare, nowUs, line)
   }
   if (policy.spacing && state.spacing) return spacedStartUs(policy, state, nowUs, line)
   const openUs = Math.max(nowUs, state.closedUntilUs)
@@ -79,10 +83,17 @@ export function ruleStartUs(
  * each were a job, so no window stays partly empty because the next job does not fit.
  */
 export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: number, load: Load): number {
-  const { allowance } = state
-  if (allowance && allowance.untilUs > nowUs && load.units > allowance.units) {
-    const left = { ...load, units: Math.max(load.last, load.units - allowance.units) }
-    return loadStartUs(policy, spendAllowance(policy, state, nowUs), allowance.untilUs, left)
+  const { allowance, ...bare } = state
+  if (allowance && allowance.untilUs > nowUs) {
+    const aloneUs = loadStartUs(policy, bare, nowUs, load)
+    if (load.units <= allowance.units) return aloneUs
+    // How many fit is not known: each costs a unit at least.
+    const spent = Math.min(allowance.units, load.units - load.last)
+    const starts = Math.max(Math.min(1, load.starts), load.starts - spent)
+    const after = structuredClone(bare)
+    if (spent > 0) charge(policy, after, Math.max(nowUs, after.closedUntilUs), spent)
+    const left = { ...load, starts, units: load.units - spent }
+    return Math.max(aloneUs, loadStartUs(policy, after, allowance.untilUs, left))
   }
   if (policy.spacing && state.spacing && load.starts > 0) {
     const { alone, opened, spacedUs } = withoutSpacing(policy.spacing, policy, state, state.spacing, {
@@ -151,6 +162,8 @@ export function isFollowed({ rule, spacing }: LimitPolicy, starts: number): bool
 }
 
 const FOLLOWED_AT_MOST = 1000
+/** Starts within a reported budget that are followed one by one: a scan asks this for each waiting job. */
+const REPORTED_AT_MOST = 100
 
 /** The start by the rule alone, from the spacing's first start on, and the start by the spacing alone. */
 function withoutSpacing(
@@ -173,22 +186,47 @@ function withoutSpacing(
   }
 }
 
-/** The jobs that remain once the API's allowance is used up; null: all of them fit. */
-function splitOff(line: readonly number[] | Backlog, units: number): number[] | Backlog | null {
+/** The jobs that an API's allowance has units for, and those behind them; null: all of them fit. */
+function splitOff(
+  line: readonly number[] | Backlog,
+  units: number,
+): readonly [fitting: readonly number[] | Backlog, left: readonly number[] | Backlog | null] {
   if ('count' in line) {
-    const count = line.count - Math.floor(units / Math.max(1, line.weight))
-    return count > 0 ? { ...line, count } : null
+    const count = Math.floor(units / Math.max(1, line.weight))
+    return [{ ...line, count }, count < line.count ? { ...line, count: line.count - count } : null]
   }
   let sum = 0
   const from = line.findIndex((weight) => (sum += Math.max(1, weight)) > units)
-  return from < 0 ? null : line.slice(from)
+  return from < 0 ? [line, null] : [line.slice(0, from), line.slice(from)]
 }
 
-/** The bucket at the end of a used-up allowance. Its units are taken at once, which gives a rate the same result. */
-function spendAllowance(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
-  const { allowance, ...copy } = structuredClone(state)
-  if (allowance && allowance.units > 0) charge(policy, copy, Math.max(nowUs, copy.closedUntilUs), allowance.units)
-  return copy
+/** The bucket after the starts of a line, and the last of them. Windows take those beyond the first hundred at once. */
+function startAll(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  line: readonly number[] | Backlog,
+): { readonly after: BucketState; readonly lastUs: number } {
+  const { rule, spacing } = policy
+  const after = structuredClone(state)
+  const alone: LimitPolicy = { ...policy, concurrency: null }
+  const count = 'count' in line ? line.count : line.length
+  // For a rate, and for starts of one unit, all may start at once; for a spacing the last alone.
+  const isEven = 'count' in line && line.weight <= 1
+  const inOne = !spacing && (isEven || rule?.kind === 'rate' || rule?.kind === 'spacing')
+  const followed = inOne ? 0 : Math.min(count, REPORTED_AT_MOST)
+  let atUs = Math.max(nowUs, state.closedUntilUs)
+  for (let i = 0; i < followed; i++) {
+    const weight = 'count' in line ? line.weight : (line[i] ?? 1)
+    atUs = deniedUntil(alone, after, 0, atUs, weight) ?? atUs
+    charge(alone, after, atUs, weight)
+  }
+  if (followed === count) return { after, lastUs: atUs }
+  const rest = 'count' in line ? { ...line, count: count - followed } : line.slice(followed)
+  const lastUs = ruleStartUs(policy, after, atUs, rest)
+  const { units } = loadOf(rest)
+  if (units > 0) charge(alone, after, rule?.kind === 'spacing' ? lastUs : atUs, units)
+  return { after, lastUs }
 }
 
 /** Starts at exact instants keep the bucket from being full, so what goes before only adds up. */

@@ -36,6 +36,20 @@ export function waits(backend: StoreBackend): void {
     expect(told.map(({ exact }) => exact)).not.toContain(false)
   })
 
+  test('a reported budget that the weights cannot use up tells when jobs start, and which are too late', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 10, per: '10s', maxWait: '2500ms' } })
+    await w.store.calibrate('r', '', { remaining: 7, resetUs: w.us(2000), direction: 'both', reset: 'window' })
+    await w.add('a', { limits: ['r*3'] }, 5)
+    const { jobs, rejected } = await w.claim()
+    expect(jobs.map(({ task }) => task)).toEqual(['a1', 'a2'])
+    expect(rejected.map(({ task, expectedStartUs }) => [task, w.ms(expectedStartUs)])).toEqual([['a5', 5000]])
+    const told = await Promise.all(['a3', 'a4'].map((task) => w.explain(task)))
+    expect(told.map(({ expectedStartUs }) => w.ms(expectedStartUs))).toEqual([2000, 2000])
+    w.at(2000)
+    expect(await w.start()).toEqual(['a3', 'a4'])
+  })
+
   test('a lane of another queue whose jobs have all started leaves the place and the start exact', async () => {
     const w = harness()
     const both = { queues: { q: 9, p: 9 } }
