@@ -58,7 +58,7 @@ export function chargeAcross(
   if (rule?.kind === 'rate' && to.rule?.kind === 'rate' && counted?.kind === 'rate')
     state.rule = rateBefore(rule, to.rule, counted, lastUs, startUs)
   if (rule?.kind === 'sliding' && log?.kind === 'sliding') {
-    // Both have the same log. What the lower bound has no room for is no debt.
+    // Both rules have the same log: a start that the lower bound has no room for makes no debt.
     chargeSliding({ ...rule, max: Number.MAX_SAFE_INTEGER }, log, nowUs, weight, startUs)
     state.rule = log
   }
