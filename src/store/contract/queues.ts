@@ -26,7 +26,7 @@ export interface QueueRecords {
   endedRuns(sinceUs: number, queuePrefix?: string): Promise<EndedRuns>
   /**
    * Counts the names of one kind in a folder, and finds which of some names exist. The folder of a name is the part
-   * before its last slash, or empty. Only workers that are alive count.
+   * before its last slash, or empty. Of workers only those that are alive count, and silent ones are found, too.
    * @param atMost bounds the count, so that its time is bounded too
    */
   names(kind: Named, folder: string, some: readonly string[], atMost: number): Promise<NamesFound>

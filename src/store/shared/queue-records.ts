@@ -55,7 +55,8 @@ export function* boundQueue(access: Access, queue: string, bounds: QueueBounds |
   yield* ask(() => access.setQueue(queue, 'bounds', bounds && JSON.stringify(bounds)))
 }
 
-const ONCE: Readonly<Record<Named, string>> = {
+/** The names that count. */
+const COUNTED: Readonly<Record<Named, string>> = {
   limits: 'SELECT DISTINCT name FROM sluice.limits WHERE true',
   queues: 'SELECT name FROM sluice.queues WHERE true',
   schedules: 'SELECT name FROM sluice.schedules WHERE true',
@@ -76,8 +77,8 @@ export function* names(
   const values = folder === '' ? ['/', atMost, TICKETS] : [`${folder}/`, atMost, `${folder}0`]
   const rows = yield* all<[string | null, number]>(
     access.db,
-    `SELECT NULL, count(*) FROM (${ONCE[kind]} AND ${where} LIMIT $3) found
-     UNION ALL SELECT found.name, 0::bigint FROM (${ONCE[kind]} AND name = ANY ($1::text[])) found`,
+    `SELECT NULL, count(*) FROM (${COUNTED[kind]} AND ${where} LIMIT $3) found
+     UNION ALL SELECT DISTINCT name, 0::bigint FROM sluice.${kind} WHERE name = ANY ($1::text[])`,
     some,
     ...values,
     ...(kind === 'workers' ? [(yield* now(access)).nowUs] : []),
