@@ -9,7 +9,7 @@ export interface Bounds {
   readonly schedules?: number
   /** Queues of a tenant; default 1,000. */
   readonly queues?: number
-  /** Workers of a tenant that have called within the last minute; default 1,000. */
+  /** Workers of a tenant that have called within the last minute; default 10,000. */
   readonly workers?: number
   /** Event streams that a token holds open on this process; default 100. All callers without tokens count as one. */
   readonly streams?: number
@@ -25,7 +25,7 @@ const DEFAULTS: Required<Bounds> = {
   limits: 1000,
   schedules: 1000,
   queues: 1000,
-  workers: 1000,
+  workers: 10_000,
   streams: 100,
   polls: 1000,
   bulks: 20,

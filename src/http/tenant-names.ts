@@ -10,12 +10,27 @@ const RESERVED_MS = 30_000
 /** The most tenants kept in memory. */
 const PLACES_AT_MOST = 10_000
 
+/** A request for names. */
+interface Asked {
+  readonly names: readonly string[]
+  readonly resolve: (refusal: Refusal | null) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** The stored names of a folder: their number, and those among the ones asked for. */
+interface Looked {
+  readonly total: number
+  readonly among: ReadonlySet<string>
+}
+
 /** The names of one kind and tenant. */
 interface Place {
   /** Stored names, each with the time until which it surely stays. */
   readonly known: Map<string, number>
   /** Names reserved for requests, with the end of each reservation. */
   readonly reserved: Map<string, number>
+  /** Requests that the next look at the store answers. */
+  readonly waiting: Asked[]
   /** Ends when all earlier requests have been answered. */
   turn: Promise<void>
 }
@@ -49,9 +64,18 @@ export class TenantNames {
     const fresh: string[] = []
     for (const name of stored) if (!this.#isKnown(place, name) && !fresh.includes(name)) fresh.push(name)
     if (fresh.length === 0) return
-    const admitted = place.turn.then(() => this.#ask(kind, tenant, place, fresh))
-    place.turn = admitted.catch(() => undefined)
-    return admitted
+    const refusal = await new Promise<Refusal | null>((resolve, reject) => {
+      if (place.waiting.push({ names: fresh, resolve, reject }) > 1) return
+      place.turn = place.turn.then(() => this.#answer(kind, tenant, place))
+    })
+    if (refusal) throw refusal
+  }
+
+  /** Makes room for another name once a stored one was deleted. */
+  forget(kind: Named, tenant: string, stored: string): void {
+    const place = this.#places.get(`${kind} ${tenant}`)
+    place?.known.delete(stored)
+    place?.reserved.delete(stored)
   }
 
   /** Forgets all names after the store was emptied. */
@@ -59,25 +83,42 @@ export class TenantNames {
     this.#places.clear()
   }
 
-  async #ask(kind: Named, tenant: string, place: Place, asked: readonly string[]): Promise<void> {
+  /** Answers the requests that wait, each in its turn, after one look at the store. */
+  async #answer(kind: Named, tenant: string, place: Place): Promise<void> {
+    const asked = place.waiting.splice(0)
+    try {
+      const found = await this.#look(kind, tenant, place, new Set(asked.flatMap(({ names }) => names)))
+      for (const { names, resolve } of asked) resolve(this.#reserve(kind, place, names, found))
+    } catch (error) {
+      for (const { reject } of asked) reject(error)
+    }
+  }
+
+  async #look(kind: Named, tenant: string, place: Place, asked: ReadonlySet<string>): Promise<Looked> {
     const bound = this.#bounds[kind]
     const nowMs = this.#clock.now()
     for (const names of [place.reserved, place.known])
       for (const [name, untilMs] of names) if (untilMs <= nowMs) names.delete(name)
-    // An earlier request has asked for the same names: hundreds that begin together take one turn, not one each.
-    const fresh = asked.filter((name) => !this.#isKnown(place, name) && !place.reserved.has(name))
-    if (fresh.length === 0) return
+    // An earlier request has asked for the same names.
+    const fresh = [...asked].filter((name) => !this.#isKnown(place, name) && !place.reserved.has(name))
+    if (fresh.length === 0) return { total: 0, among: new Set() }
     const store = await this.#remote.store()
-    const { total, among } = await store.names(kind, tenant, [...fresh, ...place.reserved.keys()], bound)
-    const there = new Set(among)
-    for (const name of there) {
+    const found = await store.names(kind, tenant, [...fresh, ...place.reserved.keys()], bound)
+    for (const name of found.among) {
       place.reserved.delete(name)
       if (STAYS_MS[kind] > 0 && place.known.size < bound) place.known.set(name, nowMs + STAYS_MS[kind])
     }
-    const coming = fresh.filter((name) => !there.has(name))
+    return { total: found.total, among: new Set(found.among) }
+  }
+
+  /** Reserves names, all or none. Null: they are reserved, or there. */
+  #reserve(kind: Named, place: Place, names: readonly string[], { total, among }: Looked): Refusal | null {
+    const bound = this.#bounds[kind]
+    const coming = names.filter((name) => !among.has(name) && !this.#isKnown(place, name) && !place.reserved.has(name))
     if (coming.length > 0 && total + place.reserved.size + coming.length > bound)
-      throw tooMany(kind, bound, splitName(coming[0] as string).name)
-    for (const name of coming) place.reserved.set(name, nowMs + RESERVED_MS)
+      return tooMany(kind, bound, splitName(coming[0] as string).name)
+    for (const name of coming) place.reserved.set(name, this.#clock.now() + RESERVED_MS)
+    return null
   }
 
   #isKnown({ known }: Place, name: string): boolean {
@@ -90,7 +131,7 @@ export class TenantNames {
     if (known) return known
     if (this.#places.size >= PLACES_AT_MOST)
       for (const [each, { reserved }] of this.#places) if (reserved.size === 0) this.#places.delete(each)
-    const place: Place = { known: new Map(), reserved: new Map(), turn: Promise.resolve() }
+    const place: Place = { known: new Map(), reserved: new Map(), waiting: [], turn: Promise.resolve() }
     this.#places.set(id, place)
     return place
   }

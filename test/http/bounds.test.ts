@@ -154,6 +154,24 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     await Promise.all(Array.from({ length: 100 }, beat))
     for (let n = 0; n < 5; n++) await d.clock.advance('5s').then(beat)
     expect(asked).toBe(1)
+    const others = Array.from({ length: 100 }, (_, n) => ({ worker_id: `w${n}`, active_jobs: [] }))
+    await Promise.all(others.map((body) => d.post('/ojs/v1/workers/heartbeat', body)))
+    expect(asked).toBeLessThan(10)
+  })
+
+  test('workers, and a fetch that is refused for its worker or for waiting takes up no name', async () => {
+    const d = await open({ workers: 1, queues: 2, polls: 1 })
+    const a = asTenant('acme')
+    const fetch = (worker_id: string, queues: string[], wait?: string): Promise<Answer> =>
+      d.post('/ojs/v1/workers/fetch', { queues, worker_id, ...(wait !== undefined && { wait }) }, a)
+    const waiting = fetch('one', ['q'], '5s')
+    await expect.poll(async () => (await fetch('two', ['q', 'r'], '5s')).status).toBe(429)
+    expect(refusal(await fetch('two', ['q', 'r']))).toEqual(QUOTA('workers'))
+    await d.push({ queue: 'other' }, {}, a)
+    await d.clock.advance('5s')
+    expect((await waiting).status).toBe(200)
+    expect((await d.send('DELETE', '/ojs/v1/admin/workers/one', undefined, a)).status).toBe(200)
+    expect((await fetch('two', ['q'])).status).toBe(200)
   })
 
   test('bytes in a page of jobs; next_cursor goes on behind them', async () => {

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import type { Sluice } from '../../engine/engine.ts'
 import type { SluiceEvents } from '../../engine/events/events.ts'
 import type { Remote } from '../../remote/remote.ts'
-import { ownName } from '../tenant.ts'
+import { ownName, splitName } from '../tenant.ts'
 
 /** The kinds of things that change. */
 export const TOPICS = ['jobs', 'limits', 'queues', 'flows', 'schedules', 'workers', 'bulk', 'audit'] as const
@@ -125,7 +125,7 @@ export class ChangeFeed {
     const known = this.#topics.get(topic)
     if (name === undefined) this.#topics.set(topic, 'any')
     else if (known === undefined) this.#topics.set(topic, new Map([[name, owner]]))
-    else if (known !== 'any' && known.set(name, owner).size > NAMES_AT_MOST) this.#topics.set(topic, 'any')
+    else if (known !== 'any' && known.set(name, owner).size > NAMES_AT_MOST) this.#topics.set(topic, tenantsOf(known))
     this.#flush ??= this.#clock.setTimer(() => this.#send(), COALESCE_MS)
     this.#flush.unref?.()
   }
@@ -216,4 +216,15 @@ export class ChangeFeed {
     if (this.#kept.length > KEPT) this.#kept.shift()
     for (const listener of this.#listeners) listener(message)
   }
+}
+
+/** Many names in fewer words: anything of each of their tenants. */
+function tenantsOf(names: ReadonlyMap<string, string | null>): 'any' | Map<string, string | null> {
+  const tenants = new Map<string, string | null>()
+  for (const owner of names.values()) {
+    if (owner === null) return 'any'
+    const tenant = ownName(splitName(owner).tenant, '')
+    tenants.set(tenant, tenant)
+  }
+  return tenants.size < NAMES_AT_MOST ? tenants : 'any'
 }

@@ -64,6 +64,7 @@ export const deleteWorker: Operation = operation({
     const name = ownName(tenant, params.id)
     if (!(await (await server.remote.store()).deregisterWorker(name))) throw notFound('worker', params.id)
     server.remote.forget(name)
+    server.names.forget('workers', tenant, name)
     return ok({ worker_id: params.id, deleted: true })
   },
 })

@@ -47,8 +47,6 @@ export const fetchJobs: Operation = operation({
       throw unprocessable(`wait is invalid: ${waitMs} ms. Expected at most ${LONGEST_WAIT_MS} ms.`)
     const queues = [...new Set(body.queues)].map((queue) => ownName(tenant, queue))
     const worker = ownName(tenant, body.worker_id ?? ANONYMOUS)
-    await server.names.admit('queues', tenant, queues)
-    await server.names.admit('workers', tenant, [worker])
     const revoked = new AbortController()
     const leaseMs = body.visibility_timeout_ms ?? null
     const fetched: RemoteFetch = {
@@ -65,6 +63,8 @@ export const fetchJobs: Operation = operation({
     // Who waits must have the right until the end.
     const unwatch = waitMs > 0 ? watchRights(call, NAME, () => revoked.abort()) : null
     try {
+      await server.names.admit('workers', tenant, [worker])
+      await server.names.admit('queues', tenant, queues)
       return ok({ jobs: (await server.remote.fetch(fetched)).map(jobJson) })
     } finally {
       unwatch?.()

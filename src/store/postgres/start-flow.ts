@@ -8,6 +8,7 @@ import { autocommit } from './retry-connection.ts'
 import { ageingText, reachedBy, termsText } from './job-columns.ts'
 import { readAsync } from '../shared/reading.ts'
 import { getFlow } from '../shared/stored-flows.ts'
+import { recordQueuesOf } from './queues.ts'
 import { usesText, weightsText } from './lane-key.ts'
 
 type Column = readonly (string | number | null)[]
@@ -24,6 +25,8 @@ const OWN = 'UPDATE sluice.flows SET owner = $2, owner_queue = $3 WHERE id = $1:
 export async function startFlow(context: Context, db: Statements, flow: NewFlow, again: boolean): Promise<void> {
   if (again && (await readAsync(getFlow({ db }, flow.id)))) return
   await autocommit(context, db, () => store(context, db, flow))
+  for (const { job } of [...flow.nodes, ...Object.values(flow.callbacks)]) context.queues.met(job.queue)
+  await recordQueuesOf(context, db)
 }
 
 async function store(context: Context, db: Statements, flow: NewFlow): Promise<void> {

@@ -44,6 +44,8 @@ const LIVE = `SELECT array_to_json(queues)::text, array_to_json(tasks)::text FRO
 const FORGOTTEN_AFTER_US = 3_600_000_000
 /** The silent workers of a tenant that the store remembers, those that it heard from last. */
 const SILENT_AT_MOST = 1000
+/** So many are forgotten when a worker comes, which waits for it. */
+const FORGOTTEN_AT_ONCE = 20
 
 /** The queues and tasks of a live worker. */
 export interface LiveWorker {
@@ -168,16 +170,19 @@ export function leave(access: Access, worker: number): Reading<void> {
   return leaveAll(access, [worker])
 }
 
-/** The rest of their own budgets is lost. */
-function* leaveAll(access: Access, workers: readonly number[]): Reading<void> {
+/** The rest of their own budgets is lost. @param untilUs spares those that are alive at this instant; absent: none */
+function* leaveAll(access: Access, workers: readonly number[], untilUs?: number): Reading<void> {
   if (workers.length === 0) return
   const { nowUs } = yield* now(access)
-  const gone = yield* all<[string]>(
+  const gone = yield* all<[string, number]>(
     access.db,
-    'DELETE FROM sluice.workers WHERE id = ANY ($1::bigint[]) RETURNING array_to_json(queues)::text',
+    `DELETE FROM sluice.workers WHERE id = ANY ($1::bigint[]) AND alive_until <= coalesce($2, alive_until)
+     RETURNING array_to_json(queues)::text, id`,
     workers,
+    untilUs ?? null,
   )
-  yield* ask(() => access.dropViews(workers, queuesIn(gone), nowUs))
+  const left = untilUs === undefined ? workers : gone.map(([, id]) => id)
+  yield* ask(() => access.dropViews(left, queuesIn(gone), nowUs))
   if (gone.length > 0) yield* wakeSharedWaitLists(access, nowUs)
 }
 
@@ -265,11 +270,17 @@ function* forgetSilent(access: Access, nowUs: number): Reading<void> {
   const silent = yield* all<[id: number, tenant: string, seenUs: number]>(access.db, SILENT, nowUs)
   const forgotten = [...Map.groupBy(silent, ([, tenant]) => tenant).values()].flatMap((own) =>
     own
-      .toSorted(([, , a], [, , b]) => b - a)
+      .toSorted(([one, , a], [other, , b]) => b - a || other - one)
       .filter(([, , seenUs], place) => place >= SILENT_AT_MOST || seenUs < nowUs - FORGOTTEN_AFTER_US),
   )
   // By id, since every transaction that removes several workers locks them in this order.
-  for (const [id] of forgotten.toSorted(([a], [b]) => a - b)) yield* leave(access, id)
+  const first = forgotten.toSorted(([a], [b]) => a - b).slice(0, FORGOTTEN_AT_ONCE)
+  // One that has come back meanwhile, at another server, stays.
+  yield* leaveAll(
+    access,
+    first.map(([id]) => id),
+    nowUs,
+  )
 }
 
 /** Active jobs of a worker that a caller asked to cancel. */

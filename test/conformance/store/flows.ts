@@ -99,6 +99,8 @@ function chains(backend: StoreBackend): void {
     expect(await listed({ tenant: 'acme' })).toEqual([called, several, one])
     expect(await listed({ tenant: 'acme', queues: ['q'] })).toEqual([one])
     expect([await listed({ tenant: 'beta' }), await listed({ tenant: '' })]).toEqual([[], []])
+    // Its queues are on record, also those of jobs that wait.
+    expect((await w.store.names('queues', 'acme', ['acme/r'], 10)).among).toEqual(['acme/r'])
   })
 
   test('a step that is discarded ends the chain: those behind it are cancelled and never run', async () => {
