@@ -11,7 +11,7 @@ const RESERVED_MS = 30_000
 const PLACES_AT_MOST = 10_000
 
 /** A request for names. */
-interface Asked {
+interface NameRequest {
   readonly names: readonly string[]
   readonly resolve: (refusal: Refusal | null) => void
   readonly reject: (error: unknown) => void
@@ -30,7 +30,7 @@ interface Place {
   /** Names reserved for requests, with the end of each reservation. */
   readonly reserved: Map<string, number>
   /** Requests that the next look at the store answers. */
-  readonly waiting: Asked[]
+  readonly waiting: NameRequest[]
   /** Ends when all earlier requests have been answered. */
   turn: Promise<void>
 }
