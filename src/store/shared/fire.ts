@@ -223,8 +223,9 @@ function* startsTooLateUs(
   let startUs = nowUs
   for (const [i, bucket] of buckets.entries()) {
     const deniedUs = deniedUntilUs(bucket, weights[i] ?? 1, nowUs, priority)
-    // One that begins empty fills from its first job on.
-    if (deniedUs === null || (bucket.id === UNUSED && bucket.changed)) continue
+    // One that begins empty fills from its first job on, unless it is paused.
+    const fills = bucket.id === UNUSED && bucket.changed && bucket.policy?.concurrency !== 0
+    if (deniedUs === null || fills) continue
     const againUs = soonestUs(buckets, weightIn, bucket, deniedUs, nowUs)
     const ownUs = Math.min(againUs, bucket.endsUs ?? Infinity)
     if (ownUs <= nowUs) continue

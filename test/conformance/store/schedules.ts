@@ -525,6 +525,7 @@ function limited(backend: StoreBackend): void {
       r: { rate: 1, per: '1h', burst: 1 },
       soon: { rate: 1, per: '1s', maxWait: '500ms' },
       dropped: { rate: 1, per: '1s', onLimit: 'drop' },
+      paused: { rate: 10, per: '10s', startEmpty: true, onLimit: 'drop' },
       empty: { rate: 10, per: '10s', startEmpty: true, maxWait: '500ms' },
     })
     await w.add('before', { limits: ['r'] })
@@ -532,8 +533,9 @@ function limited(backend: StoreBackend): void {
     await register(w, 's', { limits: ['r', 'soon'] })
     await register(w, 'd', { limits: ['dropped'] })
     await register(w, 'e', { limits: ['empty*2'] })
-    await w.override('dropped', { concurrency: 0 })
-    expect((await claimNews(w, 1000)).toSorted()).toEqual(['d-1000 late', 'e!1000', 's-1000 late'])
+    await register(w, 'p', { limits: ['paused'] })
+    for (const limit of ['dropped', 'paused']) await w.override(limit, { concurrency: 0 })
+    expect((await claimNews(w, 1000)).toSorted()).toEqual(['d-1000 late', 'e!1000', 'p-1000 late', 's-1000 late'])
     expect(await runs(w, 2000)).toEqual(['e@2000'])
   })
 
