@@ -64,16 +64,12 @@ export class RedisPolicies extends StoredPolicies {
 /** The fields of a limit for the script, and their values: its policy, and that of each key with changes of its own. */
 function compiled(name: string, timeline: Timeline, before: Timeline): string[] {
   const keys = timeline.keys()
-  const hasKeys = keys.length > 1
+  const own = keys.length > 1
   const fields = keys.flatMap((key) => {
-    const { policy, revision, endsUs } = timeline.at(key)
+    const { policy, revision } = timeline.at(key)
     if (!policy) return []
-    const own = endsUs === undefined ? {} : { changes: endsUs }
-    const ends = Number.isFinite(timeline.nextEndUs) ? { ends: timeline.nextEndUs, ...own } : {}
-    return [
-      key === null ? name : `${name}\0${key}`,
-      JSON.stringify({ revision, ...ends, keys: hasKeys, ...plain(policy) }),
-    ]
+    const ends = Number.isFinite(timeline.nextEndUs) ? { ends: timeline.nextEndUs } : {}
+    return [key === null ? name : `${name}\0${key}`, JSON.stringify({ revision, ...ends, keys: own, ...plain(policy) })]
   })
   const gone = before.keys().filter((key) => key !== null && !keys.includes(key))
   return [...fields, ...gone.flatMap((key) => [`${name}\0${key}`, ''])]

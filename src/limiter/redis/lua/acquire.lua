@@ -170,7 +170,7 @@ local function ask(request)
   end
   -- From the end of an override on other rules decide.
   for u = 7, last, 2 do
-    local ends = buckets[request[u]].policy.changes
+    local ends = buckets[request[u]].policy.ends
     if ends and at >= ends then return {3} end
   end
   if by and at - from > request[6] then return {0, by, at - from, refused(by, at - from)} end
