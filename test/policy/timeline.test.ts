@@ -346,3 +346,15 @@ describe('a timeline', () => {
     expect(view(policy, carried, 0, EPOCH_US)).toMatchObject({ available: 10 })
   })
 })
+
+test('what comes after the end of an override of a key holds the changes of that key alone', () => {
+  const policy = policyOf(rate(1, SECOND))
+  let timeline = new Timeline([{ kind: 'definition', revision: 1, sinceUs: EPOCH_US, policy, version: 0 }])
+  const rest = { kind: 'override', sinceUs: EPOCH_US, by: null, reason: null } as const
+  for (const [i, key] of ['a', 'b', null].entries())
+    timeline = timeline.with({ ...rest, key, change: { rate: 9 }, untilUs: EPOCH_US + 1 + i, revision: 2 + i })
+  const ended = timeline.ended('b', EPOCH_US + 2)
+  expect([ended.keys(), ended.at('b').endsUs]).toEqual([[null, 'b'], EPOCH_US + 3])
+  expect(timeline.ended('b', EPOCH_US + 2)).toBe(ended)
+  expect(ended.ended('b', EPOCH_US + 3).at('b')).toMatchObject({ policy })
+})

@@ -58,6 +58,7 @@ function book(
     atUs === Infinity ? null : endsBefore(ledger.timeline(bucket.limit), bucket, atUs),
   )
   const isFar = buckets.some((bucket, i) => {
+    if (atUs === Infinity) return true
     const { rule } = bucket.policy
     const end = ends[i]
     if (end && !isCountable(bucket, end, request.uses[i]?.weight ?? 1)) return true

@@ -14,8 +14,9 @@ import type { Timeline } from './timeline.ts'
 
 /** The ends of overrides before a start. */
 export interface Ends {
-  readonly firstUs: number
   readonly lastUs: number
+  /** Each end, with the policy before it. */
+  readonly each: readonly { readonly endsUs: number; readonly before: LimitPolicy }[]
   /** The bucket at the last of them. */
   readonly bucket: OpeningBucket
 }
@@ -25,14 +26,16 @@ export function endsBefore(timeline: Timeline, bucket: OpeningBucket, startUs: n
   const { endsUs = Infinity } = timeline.at(bucket.key)
   if (startUs < endsUs) return null
   const after = afterEnd(timeline, bucket, endsUs)
-  const later = endsBefore(timeline.ended(endsUs), after, startUs)
-  return { firstUs: endsUs, lastUs: later?.lastUs ?? endsUs, bucket: later?.bucket ?? after }
+  const later = endsBefore(timeline.ended(bucket.key, endsUs), after, startUs)
+  const each = [{ endsUs, before: bucket.policy }, ...(later?.each ?? [])]
+  return { lastUs: later?.lastUs ?? endsUs, each, bucket: later?.bucket ?? after }
 }
 
 /** Whether the rules before the end can count a start after it: not with other windows, nor in debt. */
 export function isCountable({ policy, state }: OpeningBucket, { bucket }: Ends, weight: number): boolean {
   const [{ rule }, { rule: to }] = [policy, bucket.policy]
-  if (rule?.kind === 'fixed' && to?.kind === 'fixed') return JSON.stringify(rule.window) === JSON.stringify(to.window)
+  if (rule?.kind === 'fixed' && to?.kind === 'fixed')
+    return weight <= to.max && JSON.stringify(rule.window) === JSON.stringify(to.window)
   if (to?.kind !== 'sliding') return true
   return weight <= to.max && state.rule?.kind === 'sliding' && state.rule.debt === 0
 }
@@ -40,7 +43,7 @@ export function isCountable({ policy, state }: OpeningBucket, { bucket }: Ends, 
 /** Takes the units of a start after the end. */
 export function chargeAcross(
   { policy, state }: OpeningBucket,
-  { bucket: after, firstUs, lastUs }: Ends,
+  { bucket: after, lastUs, each }: Ends,
   nowUs: number,
   weight: number,
   startUs: number,
@@ -56,13 +59,13 @@ export function chargeAcross(
   if (rule?.kind === 'spacing' && to.rule?.kind === 'spacing' && counted?.kind === 'spacing')
     state.rule = adoptSpacing(to.rule, rule, counted)
   if (rule?.kind === 'rate' && to.rule?.kind === 'rate' && counted?.kind === 'rate')
-    state.rule = rateBefore(rule, to.rule, counted, lastUs, startUs)
+    state.rule = rateBefore(rule, to.rule, counted, each, startUs)
   if (rule?.kind === 'sliding' && log?.kind === 'sliding') {
     // Both rules have the same log: a start that the lower bound has no room for makes no debt.
     chargeSliding({ ...rule, max: Number.MAX_SAFE_INTEGER }, log, nowUs, weight, startUs)
     state.rule = log
   }
-  return { endsUs: firstUs, before, after: stampOf(state) }
+  return { endsUs: lastUs, before, after: stampOf(state) }
 }
 
 /**
@@ -98,9 +101,14 @@ function stampOf({ rule, spacing }: BucketState): readonly number[] {
  * The state of a rate before the end that becomes this one at the end. It carries over as of its last taking: that is
  * exact for the start itself if it leaves no unit, and else for the end.
  */
-function rateBefore(rule: RateRule, to: RateRule, after: RateState, endsUs: number, startUs: number): RateState {
+function rateBefore(rule: RateRule, to: RateRule, after: RateState, ends: Ends['each'], startUs: number): RateState {
   const spareUs = startUs - rateGrantUs(to, after, 0)
-  if (spareUs > 1) return adoptRate(to, rule, after, endsUs)
+  if (spareUs > 1) {
+    let [state, from] = [after, to]
+    for (const { endsUs, before } of ends.toReversed())
+      if (before.rule?.kind === 'rate') [state, from] = [adoptRate(from, before.rule, state, endsUs), before.rule]
+    return state
+  }
   if (spareUs < 0) return adoptRate(to, rule, after, startUs)
   const empty = newRate({ ...rule, startEmpty: false }, startUs)
   chargeRate(rule, empty, startUs, rule.burst)

@@ -1,5 +1,6 @@
 /** When a bucket opens, with regard to the overrides that end before: from each end on other rules decide. */
 import { type BucketState, deniedUntil } from './bucket.ts'
+import { RESERVATION_LAPSES_US } from './booked.ts'
 import { keptBack } from './headroom.ts'
 import type { LimitPolicy } from './limit.ts'
 import type { Timeline } from './timeline.ts'
@@ -32,12 +33,27 @@ export function opensUs(
   // A pause takes the place of the bound, and stops reservations too.
   const active = ownPermits && policy.concurrency !== 0 ? -Infinity : bucket.active
   const kept = priority === null ? 0 : keptBack(policy, priority)
-  const openUs = deniedUntil(policy, state, active, fromUs, weight, kept) ?? fromUs
+  const openUs = deniedUntil(boundOf(timeline, bucket), state, active, fromUs, weight, kept) ?? fromUs
   const { endsUs = Infinity } = timeline.at(key)
   // A permit may return before the end.
   if (openUs < endsUs || openUs === Infinity) return openUs
   const after = afterEnd(timeline, bucket, endsUs)
-  return opensUs(timeline.ended(endsUs), after, Math.max(fromUs, endsUs), weight, priority, ownPermits)
+  return opensUs(timeline.ended(key, endsUs), after, Math.max(fromUs, endsUs), weight, priority, ownPermits)
+}
+
+/** The policy before an end: a start that is booked for after it finds its units even if its window bears fewer. */
+function boundOf(timeline: Timeline, { key, policy, state }: OpeningBucket): LimitPolicy {
+  const { rule } = policy
+  const { endsUs = Infinity } = timeline.at(key)
+  const lastUs = (state.booked?.untilUs ?? -Infinity) - RESERVATION_LAPSES_US
+  if ((rule?.kind !== 'fixed' && rule?.kind !== 'sliding') || lastUs < endsUs) return policy
+  const ended = timeline.ended(key, endsUs)
+  const after = ended.at(key).policy
+  if (!after) return policy
+  const later = boundOf(ended, { key, policy: after, state, active: 0 })
+  const { rule: to } = later
+  if (to?.kind !== 'fixed' && to?.kind !== 'sliding') return policy
+  return to.max < rule.max ? { ...policy, rule: { ...rule, max: to.max } } : policy
 }
 
 /** A copy of a bucket at the end of an override, if nothing else changes. */
@@ -46,7 +62,7 @@ export function afterEnd(
   { key, policy: before, state, active }: OpeningBucket,
   endsUs: number,
 ): OpeningBucket {
-  const ended = timeline.ended(endsUs)
+  const ended = timeline.ended(key, endsUs)
   const next = ended.carry(key, structuredClone(state), timeline.revision, endsUs) ?? state
   return { key, active, policy: policyAfter(before, ended.at(key).policy), state: next }
 }

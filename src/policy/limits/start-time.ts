@@ -90,8 +90,10 @@ export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: numb
     // How many fit is not known: each costs a unit at least.
     const spent = Math.min(allowance.units, load.units - load.last)
     const starts = Math.max(Math.min(1, load.starts), load.starts - spent)
-    const after = structuredClone(bare)
+    const after: BucketState = structuredClone(bare)
     if (spent > 0) charge(policy, after, Math.max(nowUs, after.closedUntilUs), spent)
+    // They may be a part of the first start that is left.
+    if (bare.spacing) after.spacing = bare.spacing
     const left = { ...load, starts, units: load.units - spent }
     return Math.max(aloneUs, loadStartUs(policy, after, allowance.untilUs, left))
   }

@@ -60,7 +60,7 @@ export class Timeline {
   /** Changes of one key alone, by the key. */
   readonly #own = new Map<string, OverrideEvent[]>()
   readonly #inForce = new Map<string | null, InForce>()
-  readonly #ended = new Map<number, Timeline>()
+  readonly #ended = new Map<string | null, { readonly atUs: number; readonly timeline: Timeline }>()
   readonly #lost: number
   #records: readonly Past[] | null = null
   #standingNow: readonly OverrideRecord[] | null = null
@@ -134,13 +134,15 @@ export class Timeline {
     return this.overdue(nowUs).map((end, i) => ({ ...end, revision: this.revision + 1 + i }))
   }
 
-  /** The same with the ends of overrides and pauses that are over at `nowUs`. */
-  ended(nowUs: number): Timeline {
-    const known = this.#ended.get(nowUs)
-    if (known) return known
-    const ended = new Timeline([...this.#events, ...this.ends(nowUs)], this.#lost, this.reserve)
-    this.#ended.set(nowUs, ended)
-    return ended
+  /** The changes of one key alone, with the ends of its overrides and pauses that are over at `nowUs`. */
+  ended(key: string, nowUs: number): Timeline {
+    const own = this.#own.has(key) ? key : null
+    const known = this.#ended.get(own)
+    if (known?.atUs === nowUs) return known.timeline
+    const ends = overdueOf(this.overridesOf(own), nowUs).map((end, i) => ({ ...end, revision: this.revision + 1 + i }))
+    const timeline = new Timeline([...this.#eventsOf(own), ...ends], this.#lost, this.reserve)
+    this.#ended.set(own, { atUs: nowUs, timeline })
+    return timeline
   }
 
   /** The same changes, of a limit that keeps so many units for guarantees. */
@@ -150,10 +152,7 @@ export class Timeline {
 
   /** The ends of overrides and pauses that are over at `nowUs`, in time order. The timeline does not hold them yet. */
   overdue(nowUs: number): Omit<OverrideEvent, 'revision'>[] {
-    return this.#standing()
-      .flatMap(({ kind, key, untilUs }) => (untilUs !== null && untilUs <= nowUs ? { kind, key, untilUs } : []))
-      .sort((a, b) => a.untilUs - b.untilUs)
-      .map((end) => ({ ...end, sinceUs: end.untilUs, change: null, by: null, reason: null }))
+    return overdueOf(this.#standing(), nowUs)
   }
 
   /** When the next override or pause expires; Infinity: none expires. */
@@ -233,6 +232,13 @@ export class Timeline {
     }
     return state
   }
+}
+
+function overdueOf(standing: readonly OverrideRecord[], nowUs: number): Omit<OverrideEvent, 'revision'>[] {
+  return standing
+    .flatMap(({ kind, key, untilUs }) => (untilUs !== null && untilUs <= nowUs ? { kind, key, untilUs } : []))
+    .sort((a, b) => a.untilUs - b.untilUs)
+    .map((end) => ({ ...end, sinceUs: end.untilUs, change: null, by: null, reason: null }))
 }
 
 /** Plays changes one after another, all of them of one key. */

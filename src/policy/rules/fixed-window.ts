@@ -143,6 +143,8 @@ function adoptNext(from: FixedRule, to: FixedRule, state: FixedState, nowUs: num
   const { next = 0, ...here } = state
   const nextUs = windowAt(from.window, nowUs).endUs
   const startUs = wallStart(to, nextUs)
+  const isSame = wallStart(to, nowUs) === here.startUs && windowAt(to.window, nowUs).endUs === nextUs
+  if (isSame) return { ...adoptFixed(from, to, here, nowUs), ...(next > 0 && { next }) }
   if (next === 0 || startUs === wallStart(to, nowUs))
     return adoptFixed(from, to, { ...here, used: here.used + next }, nowUs)
   const debt = Math.max(0, here.used - from.max)

@@ -65,9 +65,12 @@ export const CHANGES: Cases = {
     await subject.define({ crm: { window: 'fixed', max: 3, per: '1h' } })
     await subject.granted('crm*3')
     const [before] = await subject.ask('crm')
-    matches(await subject.backend.reserve(request('crm'), 3600 * SECOND_US), { kind: 'booked' })
+    const booked = await subject.backend.reserve(request('crm'), 3600 * SECOND_US)
+    matches(booked, { kind: 'booked' })
     await subject.backend.change({ ...change, change: { max: 2 }, forUs: 1000 })
     await subject.advance(1)
+    equal(await subject.ask('crm'), [`crm ${Number(before?.slice(4)) - 1}`])
+    await subject.backend.cancel(booked.kind === 'booked' ? booked.id : '')
     equal(await subject.ask('crm'), [`crm ${Number(before?.slice(4)) - 1}`])
   },
 

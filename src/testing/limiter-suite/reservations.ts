@@ -167,6 +167,48 @@ export const RESERVATIONS: Cases = {
     equal(await subject.ask('crm', 'even'), ['crm 1983.334', 'even 1000'])
   },
 
+  'for after the end of a looser override find their units': async (subject) => {
+    await subject.define({ crm: { window: 'fixed', max: 2, per: '1d' }, slow: { every: '61s' } })
+    await override(subject, 'crm', { max: 5 })
+    const both = ['crm', 'slow']
+    for (const startAfterUs of [0, 61 * SECOND_US]) {
+      const answer = await subject.backend.reserve(request(both), 100 * SECOND_US)
+      matches(answer, { kind: 'booked', startAfterUs })
+    }
+    const answers = await subject.ask('crm', 'crm')
+    equal(answers.includes('go'), false)
+  },
+
+  'given back between two ends of overrides leave no start closer': async (subject) => {
+    await subject.define({ crm: { every: '1s' } })
+    const rest = { kind: 'override', limit: 'crm', by: null, reason: null } as const
+    await subject.backend.change({ ...rest, key: null, change: { every: '30s' }, forUs: 10 * SECOND_US })
+    await subject.backend.change({ ...rest, key: 'a', change: { every: '1m' }, forUs: 20 * SECOND_US })
+    await subject.granted('crm:a')
+    const book = async (startAfterUs: number): Promise<string> => {
+      const answer = await subject.backend.reserve(request('crm:a'), 100 * SECOND_US)
+      matches(answer, { kind: 'booked', startAfterUs })
+      return answer.kind === 'booked' ? answer.id : ''
+    }
+    await book(20 * SECOND_US)
+    const last = await book(21 * SECOND_US)
+    await subject.advance(15_000)
+    equal(await subject.backend.cancel(last), true)
+    await book(6 * SECOND_US)
+  },
+
+  'that no rule after an end could bear, or that are paused, are denied': async (subject) => {
+    await subject.define({
+      crm: { window: 'fixed', max: 1, per: '1d' },
+      paused: { window: 'fixed', max: 2, per: '1d', timezone: 'Europe/Paris' },
+    })
+    await override(subject, 'crm', { max: 6 })
+    await subject.granted('crm*6')
+    await override(subject, 'paused', { concurrency: 0 })
+    for (const uses of ['crm*2', 'paused'])
+      matches(await subject.backend.reserve(request(uses), 200_000 * SECOND_US), { kind: 'denied' })
+  },
+
   'go to the end if a later one has taken their place': async (subject) => {
     await subject.define({ crm: { rate: 1, per: '1s', burst: 1 } })
     const ids = await booked(subject, 4)
