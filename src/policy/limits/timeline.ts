@@ -131,7 +131,7 @@ export class Timeline {
 
   /** The ends of overrides and pauses that are over at `nowUs`, as its next changes. */
   ends(nowUs: number): OverrideEvent[] {
-    return this.overdue(nowUs).map((end, i) => ({ ...end, revision: this.revision + 1 + i }))
+    return this.#next(this.overdue(nowUs))
   }
 
   /** The changes of one key alone, with the ends of its overrides and pauses that are over at `nowUs`. */
@@ -139,10 +139,14 @@ export class Timeline {
     const own = this.#own.has(key) ? key : null
     const known = this.#ended.get(own)
     if (known?.atUs === nowUs) return known.timeline
-    const ends = overdueOf(this.overridesOf(own), nowUs).map((end, i) => ({ ...end, revision: this.revision + 1 + i }))
+    const ends = this.#next(overdueOf(this.overridesOf(own), nowUs))
     const timeline = new Timeline([...this.#eventsOf(own), ...ends], this.#lost, this.reserve)
     this.#ended.set(own, { atUs: nowUs, timeline })
     return timeline
+  }
+
+  #next(ends: readonly Omit<OverrideEvent, 'revision'>[]): OverrideEvent[] {
+    return ends.map((end, i) => ({ ...end, revision: this.revision + 1 + i }))
   }
 
   /** The same changes, of a limit that keeps so many units for guarantees. */
