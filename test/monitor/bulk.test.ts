@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { internalsOf } from '../../src/engine/internals.ts'
 import { input, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { monitorHandler } from '../../src/http/monitor/handler.ts'
 import { type Answer, HttpHarness, type Json } from '../http/http-harness.ts'
@@ -49,6 +50,18 @@ describe.each(KINDS)('on $name', (kind) => {
     expect(await m.get('/jobs/count?state=available')).toEqual({ count: 3, exact: true })
     expect((await m.get('/bulk'))['bulks']).toMatchObject([{ id: String(begun.body['id']), action: 'cancel' }])
     expect((await m.get('/audit'))['entries']).toMatchObject([{ action: 'monitorStartBulk', reason: 'wrong list' }])
+  })
+
+  test('a change whose start failed does not run later', async () => {
+    const m = await filled(kind.create(), 3)
+    const { store } = await internalsOf(m.sluice).open()
+    const settings = store.settings.bind(store)
+    store.settings = () => Promise.reject(new Error('away'))
+    const { status } = await m.send('POST', '/bulk', { action: 'cancel', filter: { queue: 'mail' } })
+    store.settings = settings
+    await m.clock.advance('5m')
+    expect([status, (await m.get('/bulk'))['bulks']]).toEqual([500, []])
+    expect(await m.get('/jobs/count?state=available')).toEqual({ count: 5, exact: true })
   })
 
   test('jobs move to another queue, get another priority, and are deleted', async () => {

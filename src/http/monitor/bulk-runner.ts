@@ -93,8 +93,9 @@ export class BulkRunner {
       error: null,
       owner: this.#owner,
     }
-    await this.#keep(record)
+    // First: a change that is on record runs, whatever its caller is told.
     await this.#forgetOld()
+    await this.#keep(record)
     this.#run(record, ended)
     return record
   }
