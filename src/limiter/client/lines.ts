@@ -320,9 +320,7 @@ export class Lines implements Waits {
     const pauseUs = retryAfterUs ?? (this.#options.isLocal ? LOCAL_POLL_US : pollUs(line.polls++))
     const opensUs = nowUs + Math.max(1, pauseUs)
     const leadUs = (isExact && this.#sharing?.leadUs(line.uses, opensUs, nowUs)) || 0
-    // Where no start may be booked ahead, as before the end of an override, it would ask without pause.
-    const dueUs = opensUs - leadUs > nowUs ? opensUs - leadUs : opensUs
-    const againUs = Math.max(nowUs + 1, Math.min(dueUs, nowUs + REMEMBERED_US))
+    const againUs = Math.max(nowUs + 1, Math.min(opensUs - leadUs, nowUs + REMEMBERED_US))
     const closure = { opensUs, againUs, by, isExact, denied }
     for (const waiter of line.waiters)
       if (!waiter.settled && (waiter.untilUs <= nowUs || (isExact && waiter.untilUs < opensUs)))

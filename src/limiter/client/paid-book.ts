@@ -132,7 +132,7 @@ export class PaidBook {
     const waitUs = retryAfterUs ?? Math.min(POLL_US * 2 ** Math.min(line.polls++, 10), SLOWEST_POLL_US)
     const weight = line.uses.find((use) => use.limit === by.limit && use.key === by.key)?.weight ?? 1
     const untilUs = nowUs + Math.max(1, Math.min(waitUs, REMEMBERED_US))
-    const againUs = untilUs - withinUs > nowUs ? untilUs - withinUs : untilUs
+    const againUs = Math.max(nowUs + 1, untilUs - withinUs)
     line.refusal = { ...by, weight, untilUs, againUs, forPermit: retryAfterUs === null, told: false }
     this.#refusals.add(line.refusal)
     if (line.alone++ < ASKS_BY_ITSELF) line.wants = Math.max(line.wants, asked - paid.length)
