@@ -54,18 +54,16 @@ function book(
 ): { readonly reservation: Reservation; readonly by: LedgerBucket | null } {
   const { nowUs } = ledger
   const { atUs, by } = openingOf(ledger, buckets, request, nowUs, true)
-  const ends = buckets.map((bucket) =>
-    atUs === Infinity ? null : endsBefore(ledger.timeline(bucket.limit), bucket, atUs),
-  )
+  const untaken = { reservation: { request, startUs: atUs, booked: [], taken: false }, by }
+  if (atUs === Infinity || atUs - nowUs > atMostUs) return untaken
+  const ends = buckets.map((bucket) => endsBefore(ledger.timeline(bucket.limit), bucket, atUs))
   const isFar = buckets.some((bucket, i) => {
-    if (atUs === Infinity) return true
     const { rule } = bucket.policy
     const end = ends[i]
     if (end && !isCountable(bucket, end, request.uses[i]?.weight ?? 1)) return true
     return rule?.kind === 'fixed' && !isNear(rule, nowUs, atUs)
   })
-  if (atUs === Infinity || atUs - nowUs > atMostUs || isFar)
-    return { reservation: { request, startUs: atUs, booked: [], taken: false }, by }
+  if (isFar) return untaken
   const booked = buckets.map((bucket, i) => {
     const { policy, state } = bucket
     const use = noteBooked(policy, state, atUs)

@@ -45,7 +45,7 @@ export interface BookedUse {
 
 /** The charge of a start for after the end of an override: the state before and after it, as `charge-across.ts` has it. */
 export interface Across {
-  /** The first such end. */
+  /** The last such end. */
   readonly endsUs: number
   readonly before: readonly number[]
   readonly after: readonly number[]
