@@ -93,7 +93,7 @@ export class BulkRunner {
       error: null,
       owner: this.#owner,
     }
-    // First: a change that is on record runs, whatever its caller is told.
+    // A recorded change runs even if its caller never hears of it. So the record comes first.
     await this.#forgetOld()
     await this.#keep(record)
     this.#run(record, ended)
