@@ -86,6 +86,8 @@ interface Held {
 const KEPT = 0.9
 /** Starts that are closer than this wait by the fine timer, µs. */
 const CLOSE_US = 5000
+/** A tenth of a shorter distance, µs, is less than whole milliseconds cost: a late start would make all others late. */
+const RECOVERS_US = 20_000
 /** A start that is not due so long after its arrival foretold it waits for a clock that was set back. */
 const SET_BACK_US = 20_000
 /** The most strict buckets whose last start is remembered; the oldest go first. */
@@ -325,7 +327,7 @@ export class Hold {
       if (next && leftUs >= next.us) break
       const us = Math.max(leftUs, this.#beginsUs(held) - nowUs, 0)
       const isKept = us > leftUs && us > 0
-      if (!next || us < next.us) next = { us, fine: fine || (isKept && isShort(job)) }
+      if (!next || us < next.us) next = { us, fine: fine || (isKept && (isShort(job) || isTight(job))) }
     }
     const last = this.#held.at(-1)
     if (!next || !last) return
@@ -345,6 +347,11 @@ export function aheadOf(given: number | undefined, clock: Clock, store: { readon
 /** Whether whole milliseconds would use up the guard of a window. */
 function isShort({ windows }: GrantedJob): boolean {
   return windows?.some(({ guardUs }) => guardUs < CLOSE_US) ?? false
+}
+
+/** Whether whole milliseconds would use up what a late start may make up for. */
+function isTight({ strict }: GrantedJob): boolean {
+  return strict?.some(({ gapUs }) => gapUs < RECOVERS_US) ?? false
 }
 
 function strictOf(job: GrantedJob): { readonly name: string; readonly gapUs: number }[] {

@@ -483,6 +483,20 @@ describe('the fine timer', () => {
     expect(stage.begun.map(([, now]) => now)).toEqual([0, 4, 8, 13, 17])
   })
 
+  it('waits for a start that a late one keeps back, unless they are far apart', async () => {
+    const kept = async (gap: number): Promise<string | undefined> => {
+      const stage = new Stage()
+      stage.stalled = [gap, gap + 5]
+      stage.answer(0, ...[0, gap, 2 * gap].map((at) => ({ at, key: 'a', gap })))
+      await stage.until(gap + 5)
+      const timer = stage.timers.at(-1)
+      await stage.until(3 * gap)
+      expect(stage.begun.map(([, now]) => now)).toEqual([0, gap + 5, gap + 5 + 0.9 * gap])
+      return timer
+    }
+    expect([await kept(10), await kept(19), await kept(20)]).toEqual(['fine', 'fine', 'whole'])
+  })
+
   it('is not needed without one: a manual clock is as exact', async () => {
     const clock = createManualClock()
     const begun: number[] = []
