@@ -45,7 +45,10 @@ export interface HoldOptions {
   readonly clock: Clock
   /** The store's clock. */
   readonly store: { nowUs(): number }
-  /** How far ahead starts are granted, in µs. One that begins later than that here is given back. */
+  /**
+   * How far ahead starts are granted, in µs; after a long claim twice its time, at most four times as far. One that
+   * begins later than that here is given back.
+   */
   readonly aheadUs: number
   /** The payments of jobs at backends; null: there is no backend. */
   readonly budgets: { startOf(job: GrantedJob): PaidStart | null } | null
@@ -73,6 +76,8 @@ interface Held {
   readonly sinceUs: number
   /** When that is on the steady clock, as far as its arrival could tell. */
   readonly dueUs: number
+  /** How much later than that it may begin: as long as its claim looked ahead. */
+  readonly lateUs: number
   /** The starts around it are so close that whole milliseconds would delay them. */
   readonly fine: boolean
   /** When its payment at a backend lets it begin; null: at any time. */
@@ -88,6 +93,11 @@ const KEPT = 0.9
 const CLOSE_US = 5000
 /** A tenth of a shorter distance, µs, is less than whole milliseconds cost: a late start would make all others late. */
 const RECOVERS_US = 20_000
+/** A claim that takes long looks further ahead: as far as so many claims of its length take. */
+const CLAIMS_AHEAD = 2
+/** Never further than so many times as far as it was told to, and not beyond a second, µs. */
+const FURTHER_AT_MOST = 4
+const FURTHEST_US = 1_000_000
 /** A start that is not due so long after its arrival foretold it waits for a clock that was set back. */
 const SET_BACK_US = 20_000
 /** The most strict buckets whose last start is remembered; the oldest go first. */
@@ -112,9 +122,13 @@ export class Hold {
   readonly #lateStarts = new LateStarts()
   /** The time of the last request for a claim, on the steady clock: no instant of it is sooner. Null: there was none. */
   #askedUs: number | null = null
+  /** How long the last claim took, and how far the present one looks ahead, in µs. */
+  #tookUs = 0
+  #lookedUs: number
 
   constructor(options: HoldOptions) {
     this.#options = options
+    this.#lookedUs = options.aheadUs
   }
 
   /** The starts of a queue that are held. */
@@ -125,7 +139,11 @@ export class Hold {
   /** The part of a claim's request that concerns starts ahead. */
   terms(): { readonly aheadUs?: number; readonly holds?: readonly BucketName[] } {
     this.#askedUs = this.#options.clock.monotonicUs()
-    const aheadUs = this.#changing > 0 ? 0 : this.#options.aheadUs
+    const { aheadUs: leastUs } = this.#options
+    const longUs = Math.min(CLAIMS_AHEAD * this.#tookUs, FURTHER_AT_MOST * leastUs, FURTHEST_US)
+    const lookedUs = Math.max(leastUs, longUs)
+    const aheadUs = this.#changing > 0 ? 0 : Math.round(lookedUs)
+    this.#lookedUs = lookedUs
     return { ...(aheadUs > 0 && { aheadUs }), ...(!this.isEmpty && { holds: this.#buckets() }) }
   }
 
@@ -153,6 +171,7 @@ export class Hold {
   /** Begins the jobs of a claim that may start now, and holds the others. @param claimedUs the claim's clock */
   add(jobs: readonly GrantedJob[], claimedUs: number): void {
     const { budgets, clock, starter } = this.#options
+    if (this.#askedUs !== null) this.#tookUs = clock.monotonicUs() - this.#askedUs
     const now: GrantedJob[] = []
     for (const job of jobs) {
       const paid = budgets?.startOf(job) ?? null
@@ -215,7 +234,8 @@ export class Hold {
     const sinceUs = Math.max(job.startedUs, nowUs)
     const dueUs = clock.monotonicUs() + sinceUs - nowUs
     const soonestUs = this.#soonestUs(job, claimedUs)
-    const held = { job, ahead: job.startedUs > claimedUs, soonestUs, sinceUs, dueUs, fine: this.#isClose(job), paid }
+    const [ahead, lateUs] = [job.startedUs > claimedUs, this.#lookedUs]
+    const held = { job, ahead, soonestUs, sinceUs, dueUs, lateUs, fine: this.#isClose(job), paid }
     const at = this.#held.findLastIndex(({ job }) => job.startedUs <= held.job.startedUs)
     this.#held.splice(at + 1, 0, held)
     this.#count(held.job, 1)
@@ -238,7 +258,7 @@ export class Hold {
 
   /** Begins what is due, in order. */
   #run(): void {
-    const { aheadUs, clock, starter, store } = this.#options
+    const { clock, starter, store } = this.#options
     const late = this.#isSetBack(this.#held.at(-1)) ? this.#out((held) => this.#isSetBack(held)) : []
     for (let i = 0; i < this.#held.length;) {
       const held = this.#held[i] as Held
@@ -248,7 +268,7 @@ export class Hold {
       const steadyUs = clock.monotonicUs()
       const beginsUs = this.#beginsUs(held)
       // A late answer does not count: the next one may be as late.
-      const isLate = (held.ahead && storeUs - sinceUs > aheadUs) || steadyUs > (paid?.lateUs ?? Infinity)
+      const isLate = (held.ahead && storeUs - sinceUs > held.lateUs) || steadyUs > (paid?.lateUs ?? Infinity)
       if (!isLate && beginsUs > steadyUs) {
         i++
         continue

@@ -465,6 +465,44 @@ describe('a step of the store’s clock', () => {
   })
 })
 
+describe('long claims', () => {
+  /** A claim that takes so long. @returns how far ahead it looks, in ms */
+  async function claim(stage: Stage, ms: number, ...starts: readonly Start[]): Promise<number> {
+    const { aheadUs = 0 } = stage.hold.terms()
+    const claimedMs = stage.nowMs
+    await stage.until(claimedMs + ms)
+    stage.answer(claimedMs, ...starts)
+    return aheadUs / 1000
+  }
+
+  it('are followed by claims that look as far ahead as two of them take, and at most four times as far as told', async () => {
+    const stage = new Stage(20)
+    const looked: number[] = []
+    for (const ms of [5, 15, 39, 300, 1]) looked.push(await claim(stage, ms))
+    expect(looked).toEqual([20, 20, 30, 78, 80])
+    expect([await claim(stage, 1), await claim(new Stage(0), 100), await claim(new Stage(600), 1)]).toEqual([
+      20, 0, 600,
+    ])
+    const far = new Stage(600)
+    await claim(far, 900)
+    expect(await claim(far, 1)).toBe(1000)
+  })
+
+  it('grant starts that may begin later by as much as they looked ahead', async () => {
+    const stage = new Stage(20)
+    await claim(stage, 30)
+    await claim(stage, 30, ...of('a', 35, 45, 55, 65))
+    await stage.until(200)
+    expect([stage.back, stage.begun.map(([, now]) => now)]).toEqual([[], [60, 69, 78, 87]])
+    await claim(stage, 10, ...of('a', 200))
+    await claim(stage, 10)
+    stage.stalled = [224, 250]
+    await claim(stage, 1, ...of('a', 224))
+    await stage.until(300)
+    expect(stage.back).toEqual([224])
+  })
+})
+
 describe('the fine timer', () => {
   it('waits for starts less than 5 ms apart, and for no others', async () => {
     const stage = new Stage()

@@ -12,6 +12,7 @@ export declare class Ahead extends Deputy {
   clock: number | null
   told?: ModelShadow[]
   mayGo(lane: Stands): boolean
+  lanesOf: (name: string) => number
   deny(bucket: ModelBucket, weight: number, lane?: Stands): number | null
   within(lane: Stands, common: ModelBucket): boolean
   rankIn(bucket: ModelBucket, a: Stands, b: Stands): number

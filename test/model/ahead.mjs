@@ -1,6 +1,7 @@
 // Starts granted ahead, naively: a claim at the clock also decides as it would at each later instant up to `ahead`, and charges every
 // start at its own instant. So a job has two: when it was decided (from then on it holds its permits and a slot), and when it starts.
-// Only what time alone decides is granted ahead: no permit of a bucket that has one free, and the next start of another strict bucket at most 5 ms before.
+// Only what time alone decides is granted ahead: no permit of a bucket that has one free. The next start of a strict bucket that more lanes need than
+// the bucket that sets the instant is held back for at most 5 ms.
 // A lane that may not go is left to its own time, and all behind it in its line with it.
 import { Guarantees } from './guarantees.mjs'
 
@@ -33,14 +34,17 @@ export class Ahead extends Guarantees {
     return true
   }
   mayGo(l) {
+    const at = this.now
+    this.now = this.clock
+    const needs = new Map(l.names.map((n) => [n, this.deny(this.bucket(n), l.jobs[0].weight, l) ?? this.clock]))
+    this.now = at
+    const widest = Math.max(0, ...l.names.filter((n) => needs.get(n) >= at).map((n) => this.lanesOf(n)))
     return l.names.every((n) => {
-      const b = this.bucket(n), { T, burst, concurrency, mode } = b.limit, at = this.now
+      const { T, burst, concurrency, mode } = this.bucket(n).limit, need = needs.get(n)
       if (mode === 'shadow') return true
-      this.now = this.clock
-      const need = this.deny(b, l.jobs[0].weight, l) ?? this.clock
-      this.now = at
       if (concurrency !== undefined && need < at) return false
-      return T === undefined || burst > 1 || need >= at || at - this.clock <= AHEAD_OF_OTHERS
+      return T === undefined || burst > 1 || at - need <= AHEAD_OF_OTHERS || this.lanesOf(n) <= widest
     })
   }
+  lanesOf(name) { return [...this.lanes.values()].filter((l) => l.names.includes(name)).length }
 }

@@ -12,7 +12,7 @@ const STRICT = policyOf(rate(100, SECOND, 1))
 let ids = 0
 
 /** A bucket of whose units these many have been taken at the clock. */
-function bucketOf(policy: LimitPolicy | null, taken = 0): Bucket {
+function bucketOf(policy: LimitPolicy | null, taken = 0, lanes = 1): Bucket {
   const state = newBucket(policy ?? STRICT, EPOCH_US)
   for (let i = 0; i < taken; i++) charge(policy ?? STRICT, state, EPOCH_US, 1)
   return {
@@ -23,7 +23,7 @@ function bucketOf(policy: LimitPolicy | null, taken = 0): Bucket {
     revision: 0,
     state,
     active: 0,
-    lanes: 1,
+    lanes,
     wakeAtUs: null,
     granted: 0,
     grantedUnits: 0,
@@ -226,14 +226,31 @@ describe('a start ahead', () => {
     expect(admits({ lane: [bucketOf(policyOf(rate(100, SECOND, 2), { concurrency: 5 }), 2)] })).toBe(true)
   })
 
-  it('takes the next start of another strict limit at most 5 ms before, unless it weighs nothing there', () => {
-    const others = (more: Given, own = bucketOf(policyOf(rate(50, SECOND, 1)), 1)): boolean =>
-      admits({ lane: [own, bucketOf(STRICT)], ...more })
+  it('holds back the next start of a strict limit that more lanes need for at most 5 ms, unless it weighs nothing there', () => {
+    const own = (lanes = 1): Bucket => bucketOf(policyOf(rate(50, SECOND, 1)), 1, lanes)
+    const others = (more: Given): boolean => admits({ lane: [own(), bucketOf(STRICT, 0, 2)], ...more })
     expect(others({ atMs: 20 })).toBe(false)
     expect(others({ atMs: 5.001 })).toBe(false)
     expect(others({ atMs: 5 })).toBe(true)
     expect(others({ atMs: 20, head: { weights: [1, 0] } })).toBe(true)
-    expect(admits({ lane: [bucketOf(STRICT, 1), bucketOf(policyOf(rate(100, SECOND, 2)))] })).toBe(true)
+    expect(admits({ lane: [bucketOf(STRICT, 1), bucketOf(policyOf(rate(100, SECOND, 2)), 0, 2)] })).toBe(true)
+    // It is free from 10 ms on, and then held back until the instant.
+    const soon = bucketOf(STRICT, 1, 2)
+    expect(admits({ lane: [bucketOf(policyOf({ kind: 'spacing', everyUs: 15_000 }), 1), soon], atMs: 15 })).toBe(true)
+    expect(admits({ lane: [bucketOf(policyOf({ kind: 'spacing', everyUs: 15_001 }), 1), soon], atMs: 15.001 })).toBe(
+      false,
+    )
+  })
+
+  it('holds back the next start of a strict limit for longer if no more lanes need it than the limit that sets the instant', () => {
+    const around = (lanes: number): Bucket => bucketOf(policyOf(rate(50, SECOND, 1)), 1, lanes)
+    const key = (lanes: number): Bucket => bucketOf(STRICT, 0, lanes)
+    expect(admits({ lane: [around(2), key(2)], atMs: 20 })).toBe(true)
+    expect(admits({ lane: [around(2), key(3)], atMs: 20 })).toBe(false)
+    // All lanes of a queue need the queue's own limits.
+    const own = { bucket: bucketOf(STRICT, 0, 0), weight: 1 }
+    expect(admits({ lane: [around(3)], own: [own], atMs: 20 })).toBe(false)
+    expect(admits({ lane: [key(3)], own: [{ bucket: around(0), weight: 1 }], atMs: 20 })).toBe(true)
   })
 
   it('is one of so many jobs that one read takes', () => {
@@ -290,12 +307,14 @@ describe('the time to come for starts ahead', () => {
     expect(comeMs({ lane: [slow(), bucketOf(null)] })).toBe(100)
   })
 
-  it('is at most 2.5 ms before a start that takes another strict limit’s next one', () => {
-    expect(comeMs({ lane: [slow(), bucketOf(STRICT)] })).toBe(97.5)
-    expect(comeMs({ lane: [slow(), bucketOf(STRICT)], horizonMs: 4 })).toBe(98)
-    expect(comeMs({ lane: [slow(), bucketOf(STRICT)], head: { weights: [1, 0] } })).toBe(90)
-    expect(comeMs({ lane: [slow(), bucketOf(policyOf(rate(100, SECOND, 2)))] })).toBe(90)
+  it('is at most 2.5 ms before a start that holds back the next one of a strict limit that more lanes need', () => {
+    const shared = (taken = 0): Bucket => bucketOf(STRICT, taken, 2)
+    expect(comeMs({ lane: [slow(), shared()] })).toBe(97.5)
+    expect(comeMs({ lane: [slow(), shared()], horizonMs: 4 })).toBe(98)
+    expect(comeMs({ lane: [slow(), shared()], head: { weights: [1, 0] } })).toBe(90)
+    expect(comeMs({ lane: [slow(), bucketOf(policyOf(rate(100, SECOND, 2)), 0, 2)] })).toBe(90)
     expect(comeMs({ lane: [slow(), slow()] })).toBe(90)
-    expect(comeMs({ lane: [slow(), bucketOf(STRICT, 1)] })).toBe(97.5)
+    expect(comeMs({ lane: [slow(), shared(1)] })).toBe(97.5)
+    expect(comeMs({ lane: [slow(), bucketOf(STRICT)] })).toBe(90)
   })
 })

@@ -69,8 +69,9 @@ export interface SluiceOptions {
   ageing?: Duration | null
   /**
    * How far ahead starts are granted, each for its own instant, and held by this process until then; 0 to 1 s. So a
-   * strict rate or spacing loses nothing to the time that a claim takes. 0: none is. Default: 20 ms on SQLite, 50 ms on
-   * PostgreSQL, 0 on a manual clock.
+   * strict rate or spacing loses nothing to the time that a claim takes. After a long claim: as far as two such claims
+   * take, at most four times as far and at most 1 s. 0: none is. Default: 20 ms on SQLite, 50 ms on PostgreSQL, 0 on a
+   * manual clock.
    */
   ahead?: Duration
   /** The longest time for which a push-back (`RateLimited`) may close a bucket; at least 1 ms, default 1 h. */

@@ -7,8 +7,8 @@ import { TurnOrder, type TurnRank } from './turn-order.ts'
 import type { WaitList } from './wait-list.ts'
 
 /**
- * How far ahead a start may be that takes the next start of another strict bucket, µs. Jobs that need only that bucket
- * wait for up to as much longer.
+ * How long a start ahead may keep back the next start of a strict bucket that more lanes need than the bucket that sets
+ * the instant, µs. Jobs that need only that bucket wait for up to as much longer.
  */
 const AHEAD_OF_OTHERS_US = 5000
 /** Jobs of a lane that one read takes, since each of them may start at an instant of its own. */
@@ -70,10 +70,13 @@ export class Ahead {
    */
   admits(lane: Lane, head: Head, share: QueueSlots, atUs: number): boolean {
     if (share.ahead <= 0 || (head.latestUs !== null && head.latestUs < atUs)) return false
-    return chargesOf(lane, head, share).every(
+    const charges = chargesOf(lane, head, share)
+    const holdsBack = this.#holdsBack(lane, charges, head, atUs)
+    return charges.every(
       (charge, i) =>
         isTimed(charge) &&
         this.#isOpen(charge, head, atUs) &&
+        !holdsBack(charge, i) &&
         (i < lane.buckets.length || deniedUntilUs(charge.bucket, charge.weight, atUs, head.given) === null),
     )
   }
@@ -87,10 +90,35 @@ export class Ahead {
     if (rule?.kind === 'sliding' && rule.debt > 0) return false
     if (policy.rule?.kind === 'sliding' && weight > policy.rule.max) return false
     if (policy.rule?.kind === 'fixed' && !isNear(policy.rule, this.clockUs, atUs)) return false
-    if (policy.concurrency === null && !isStrict(policy)) return true
-    const needUs = deniedUntilUs(bucket, weight, this.clockUs, head.given) ?? this.clockUs
-    if (policy.concurrency !== null && needUs < atUs) return false
-    return needUs >= atUs || weight === 0 || atUs - this.clockUs <= AHEAD_OF_OTHERS_US
+    return policy.concurrency === null || this.#needUs({ bucket, weight }, head) >= atUs
+  }
+
+  #needUs({ bucket, weight }: Charge, head: Head): number {
+    return deniedUntilUs(bucket, weight, this.clockUs, head.given) ?? this.clockUs
+  }
+
+  /**
+   * Whether a start at an instant holds back the next start of a strict bucket for too long. Mostly only one of few lanes
+   * would miss it: all of a key's jobs need the limit around that key too, and that one sets the instant.
+   */
+  #holdsBack(
+    lane: Lane,
+    charges: readonly Charge[],
+    head: Head,
+    atUs: number,
+  ): (charge: Charge, place: number) => boolean {
+    // Every lane of the queue needs the queue's own buckets.
+    const lanesOf = ({ bucket }: Charge, place: number): number =>
+      place < lane.buckets.length ? bucket.lanes : Infinity
+    const widest = charges.reduce(
+      (most, charge, i) => (this.#needUs(charge, head) >= atUs ? Math.max(most, lanesOf(charge, i)) : most),
+      0,
+    )
+    return (charge, i) => {
+      const { policy } = charge.bucket
+      if (policy === null || policy.mode === 'shadow' || !isStrict(policy) || charge.weight === 0) return false
+      return lanesOf(charge, i) > widest && atUs - this.#needUs(charge, head) > AHEAD_OF_OTHERS_US
+    }
   }
 
   /**
@@ -103,11 +131,8 @@ export class Ahead {
     const charges = chargesOf(lane, head, share)
     if (!charges.every(isTimed)) return needUs
     const aheadUs = this.#untilUs - this.clockUs
-    const takesOthers = charges.some(({ bucket, weight }) => {
-      if (!bucket.policy || !isStrict(bucket.policy) || weight === 0) return false
-      return (deniedUntilUs(bucket, weight, this.clockUs, head.given) ?? 0) < needUs
-    })
-    return earlier(needUs, this.clockUs, takesOthers ? Math.min(aheadUs, AHEAD_OF_OTHERS_US) : aheadUs)
+    const holdsBack = charges.some(this.#holdsBack(lane, charges, head, needUs))
+    return earlier(needUs, this.clockUs, holdsBack ? Math.min(aheadUs, AHEAD_OF_OTHERS_US) : aheadUs)
   }
 }
 

@@ -69,6 +69,21 @@ export function ahead(backend: StoreBackend): void {
       expect(tasks).toEqual(['urgent', 'a1', 'b1', 'c1', 'a2', 'b2', 'c2'])
     })
 
+    it('reaches to the horizon where a limit around strict keys sets the instants', async () => {
+      const { add, claim, define } = bound(harness())
+      await define({ around: { rate: 200, per: '1s', burst: 1 }, key: { rate: 30, per: '1s', burst: 1 } })
+      for (let n = 0; n < 8; n++) await add(`k${n}`, { limits: ['around', `key:${n}`] }, 2)
+      const { jobs, nextWakeUs } = await claim(AHEAD)
+      expect(jobs.map((job) => [job.task, harness().ms(job.startedUs)])).toEqual([
+        ['k01', 0],
+        ['k11', 5],
+        ['k21', 10],
+        ['k31', 15],
+        ['k41', 20],
+      ])
+      expect(harness().ms(nextWakeUs)).toBe(15)
+    })
+
     it('is the same for keys of which each has its own instants', async () => {
       const { add, at, define } = bound(harness())
       await define({ r: STRICT })
@@ -162,16 +177,20 @@ export function ahead(backend: StoreBackend): void {
       expect(claim.closedNow).toEqual([{ limit: 'r', key: '' }])
     })
 
-    it('the next start of another strict bucket, but for the last 5 ms', async () => {
+    it('the next start of a strict bucket that more lanes need, but for the last 5 ms', async () => {
       const { add, at, define } = bound(harness())
       await define({ key: { rate: 10, per: '1s', burst: 1 }, shared: STRICT })
+      await add('other', { limits: ['shared'] })
       await add('j', { limits: ['key:a', 'shared'] }, 2)
-      expect(await started()).toEqual([['j1', 0]])
-      at(90)
+      expect(await started()).toEqual([
+        ['other', 0],
+        ['j1', 10],
+      ])
+      at(100)
       const claim = await harness().claim(AHEAD)
-      expect([claim.jobs.length, harness().ms(claim.nextWakeUs)]).toEqual([0, 97.5])
-      at(97.5)
-      expect(await started()).toEqual([['j2', 100]])
+      expect([claim.jobs.length, harness().ms(claim.nextWakeUs)]).toEqual([0, 107.5])
+      at(107.5)
+      expect(await started()).toEqual([['j2', 110]])
     })
   })
 

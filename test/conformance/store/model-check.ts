@@ -206,6 +206,7 @@ class StoreRun {
     this.#history = history
     this.#aheadMs = aheadMs
     this.#ledger = new Ledger({ limits: history.limits, slots: history.slots, ahead: aheadMs })
+    this.#ledger.lanesOf = (name) => [...this.#lanes.values()].filter(({ names }) => names.includes(name)).length
   }
 
   async all(): Promise<void> {
