@@ -62,7 +62,7 @@ export class TenantNames {
   async admit(kind: Named, tenant: string, stored: Iterable<string>): Promise<void> {
     const place = this.#placeOf(kind, tenant)
     const fresh: string[] = []
-    for (const name of stored) if (!this.#isKnown(place, name) && !fresh.includes(name)) fresh.push(name)
+    for (const name of stored) if (!this.#isThere(place, name) && !fresh.includes(name)) fresh.push(name)
     if (fresh.length === 0) return
     const refusal = await new Promise<Refusal | null>((resolve, reject) => {
       if (place.waiting.push({ names: fresh, resolve, reject }) > 1) return
@@ -100,7 +100,7 @@ export class TenantNames {
     for (const names of [place.reserved, place.known])
       for (const [name, untilMs] of names) if (untilMs <= nowMs) names.delete(name)
     // An earlier request has asked for the same names.
-    const fresh = [...asked].filter((name) => !this.#isKnown(place, name) && !place.reserved.has(name))
+    const fresh = [...asked].filter((name) => !this.#isThere(place, name))
     if (fresh.length === 0) return { total: 0, among: new Set() }
     const store = await this.#remote.store()
     const found = await store.names(kind, tenant, [...fresh, ...place.reserved.keys()], bound)
@@ -114,15 +114,17 @@ export class TenantNames {
   /** Reserves names, all or none. Null: they are reserved, or there. */
   #reserve(kind: Named, place: Place, names: readonly string[], { total, among }: Looked): Refusal | null {
     const bound = this.#bounds[kind]
-    const coming = names.filter((name) => !among.has(name) && !this.#isKnown(place, name) && !place.reserved.has(name))
+    const coming = names.filter((name) => !among.has(name) && !this.#isThere(place, name))
     if (coming.length > 0 && total + place.reserved.size + coming.length > bound)
       return tooMany(kind, bound, splitName(coming[0] as string).name)
     for (const name of coming) place.reserved.set(name, this.#clock.now() + RESERVED_MS)
     return null
   }
 
-  #isKnown({ known }: Place, name: string): boolean {
-    return (known.get(name) ?? 0) > this.#clock.now()
+  /** Whether a name is stored, or reserved for an earlier request. */
+  #isThere({ known, reserved }: Place, name: string): boolean {
+    const nowMs = this.#clock.now()
+    return (known.get(name) ?? 0) > nowMs || (reserved.get(name) ?? 0) > nowMs
   }
 
   #placeOf(kind: Named, tenant: string): Place {
