@@ -33,17 +33,24 @@ const BACKENDS: Readonly<Record<string, (clock: ManualClock) => LimitBackend>> =
 function far(open: (clock: ManualClock) => LimitBackend, limits: readonly Limit[]) {
   const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
   const near = open(clock)
-  const state = { onTheWay: 0, held: 0, stalledMs: 0, stallsMs: 0, log: [] as string[] }
+  const state = { asking: 0, onTheWay: 0, held: 0, stalledMs: 0, stallsMs: 0, log: [] as string[] }
   const way = async (): Promise<void> => {
     state.onTheWay++
     await new Promise<void>((resolve) => clock.setTimer(resolve, WAY_MS))
     state.onTheWay--
   }
+  // A server answers in real time: until it has, the clock stands still, although other answers are on their way.
+  const detach = clock.attach?.({ running: () => 0, pending: () => state.asking > 0 })
+  ending.push(async () => detach?.())
+  const asked = async <T>(answer: Promise<T>): Promise<T> => {
+    state.asking++
+    return answer.finally(() => state.asking--)
+  }
   const own: Partial<LimitBackend> = {
     isLocal: false,
     acquire: async (requests: readonly UnitRequest[]) => {
       state.log.push(`ask for ${requests.length}`)
-      const answers = await near.acquire(requests)
+      const answers = await asked(near.acquire(requests))
       await way()
       return answers.map((answer) => {
         if (answer.kind === 'granted') {
@@ -58,7 +65,7 @@ function far(open: (clock: ManualClock) => LimitBackend, limits: readonly Limit[
       })
     },
     charge: async (bucket, units, atUs) => {
-      await near.charge(bucket, units, atUs)
+      await asked(near.charge(bucket, units, atUs))
       await way()
       state.log.push(`${units} is back`)
     },
