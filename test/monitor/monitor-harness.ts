@@ -44,6 +44,8 @@ export class MonitorHarness {
   ): Promise<MonitorHarness> {
     const harness = new MonitorHarness(engine, monitor)
     await harness.sluice.start()
+    // A store on PostgreSQL listens to others from some moment on, and tells then that anything may have changed.
+    await harness.clock.advance(0)
     return harness
   }
 

@@ -160,6 +160,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   get pending(): boolean {
     return (
       this.#db.pending ||
+      this.#notifier.pending ||
       this.#settling.pending ||
       this.#moving.pending ||
       this.#starting.pending ||

@@ -29,12 +29,18 @@ export class Notifier {
   #timer: Timer | null = null
   #probe: Timer | null = null
   #client: PgPoolClient | null = null
+  #connecting = 0
   #closed = false
 
   constructor(db: PostgresDatabase, clock: Clock, notify: boolean) {
     this.#db = db
     this.#clock = clock
     this.#enabled = notify
+  }
+
+  /** It is about to listen, and then tells that anything may have changed: at an instant that a manual clock decides. */
+  get pending(): boolean {
+    return this.#connecting > 0
   }
 
   /** Reports a commit to this process at once, and to others soon. @param told the others were told behind the commit */
@@ -120,6 +126,7 @@ export class Notifier {
   }
 
   async #listen(): Promise<void> {
+    this.#connecting++
     try {
       const { client, statements } = await this.#db.reserve()
       if (this.#closed || this.#listeners.size === 0 || this.#client) return this.#db.letGo(client)
@@ -136,6 +143,8 @@ export class Notifier {
       this.#tell('any')
     } catch {
       this.#listenAgain(this.#client)
+    } finally {
+      this.#connecting--
     }
   }
 
