@@ -1,6 +1,7 @@
-// One process of a fleet: `load` starts as often as its budget lets it and prints the start times, by the clock that all
-// processes of this machine share; `hold` takes permits and keeps them.
+// One process of a fleet: `load` starts as often as its budget lets it, and prints the instants that its backend decided,
+// in µs on the backend's clock; `hold` takes permits and keeps them.
 import { createLimiter, limit } from '../../src/exports/limiter.ts'
+import type { GrantedStart } from '../../src/limiter/client/permit.ts'
 
 const [role = '', backend = '', namespace = '', count = '0'] = process.argv.slice(2)
 const api = limit('api', { rate: 1000, per: '1s', burst: 100 })
@@ -20,7 +21,7 @@ if (role === 'hold') {
   const work = async (): Promise<void> => {
     while (process.hrtime.bigint() / 1000n < endUs) {
       const permit = await limiter.acquire([api.key('hot')])
-      starts.push(Number(process.hrtime.bigint() / 1000n))
+      starts.push((permit as GrantedStart).atUs)
       await permit.release()
     }
   }

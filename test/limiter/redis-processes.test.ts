@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, afterEach, describe, expect, it } from 'vitest'
 import { createLimiter, limit } from '../../src/exports/limiter.ts'
+import { expectDecidedWithin } from './decided-starts.ts'
 import { clear, connect, namespace, REDIS } from './redis-server.ts'
 
 const client = REDIS === null ? null : await connect()
@@ -30,29 +31,14 @@ describe.skipIf(client === null)('several processes on one Redis', () => {
   })
   afterAll(async () => client?.close())
 
-  it('start on one hot key as often as its budget lets them, and never more', async () => {
+  // That a budget is used to the full is shown by a count, in `budgets/hot-key`: a busy machine starts as often as it can.
+  it('start on one hot key, each of them, and never more often than its budget lets them', async () => {
     const ns = name()
     const fleet = Array.from({ length: 4 }, () => child('load', REDIS ?? '', ns, '4000'))
     await Promise.all(fleet.map(({ line }) => line()))
     const lists = await Promise.all(fleet.map(async ({ line }) => JSON.parse(await line()) as number[]))
-    const starts = lists.flat().sort((a, b) => a - b)
-    const [firstUs = 0] = starts
-    // Any window of length w holds at most the burst and the refill. A start is seen later than it was granted: of two
-    // starts the earlier one may have been held up by up to 50 ms on a busy machine.
-    const late = 50_000
-    const worst = (spanUs: number): number => {
-      let from = 0
-      let most = 0
-      for (let to = 0; to < starts.length; to++) {
-        while ((starts[to] ?? 0) - (starts[from] ?? 0) >= spanUs) from++
-        most = Math.max(most, to - from + 1)
-      }
-      return most
-    }
-    for (const spanUs of [10_000, 100_000, 1_000_000, 3_000_000])
-      expect(worst(spanUs)).toBeLessThanOrEqual(100 + Math.ceil((spanUs + late) / 1000) + 1)
-    const inTime = starts.filter((at) => at - firstUs < 3_500_000)
-    expect(inTime.length / (100 + 3500)).toBeGreaterThan(0.9)
+    expectDecidedWithin(lists.flat(), 100, 1)
+    expect(lists.flat().length).toBeGreaterThan(100)
     expect(lists.every((list) => list.length > 0)).toBe(true)
   })
 
