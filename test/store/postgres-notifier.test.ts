@@ -64,4 +64,25 @@ withPostgres('bells on PostgreSQL', () => {
     await db.close()
     await pool.end()
   })
+
+  test('a manual clock stands still until a watcher hears others, and was told that anything may have changed', async () => {
+    const pool = new WatchedPool()
+    const mayListen = Promise.withResolvers<void>()
+    pool.before = (text) => (text.startsWith('LISTEN') ? mayListen.promise : undefined)
+    const db = new PostgresDatabase({ source: pool, connections: 2, schema: 'bells' })
+    const clock = createManualClock()
+    const notifier = new Notifier(db, clock, true)
+    clock.attach?.({ pending: () => notifier.pending, running: () => 0 })
+    const told: string[] = []
+    notifier.watch((change) => told.push(`${change} at ${clock.monotonicUs()}`))
+    const advanced = clock.advance('1s')
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+    expect([clock.monotonicUs(), told]).toEqual([0, []])
+    mayListen.resolve()
+    await advanced
+    expect([clock.monotonicUs(), told]).toEqual([1_000_000, ['any at 0']])
+    notifier.close()
+    await db.close()
+    await pool.end()
+  })
 })
