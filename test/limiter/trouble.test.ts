@@ -7,6 +7,8 @@ import { NATS_TROUBLES, REDIS_TROUBLES, sleep, type Trouble, Troubled } from './
 
 const RATE = 200
 const BURST = 20
+/** Calls of each process at a time. */
+const CALLS = 20
 const api = limit('api', { rate: RATE, per: '1s', burst: BURST })
 
 const ending: (() => void | Promise<unknown>)[] = []
@@ -14,7 +16,7 @@ afterEach(async () => {
   for (const end of ending.splice(0).reverse()) await end()
 })
 
-/** Calls that never end, 20 at a time; the times of their starts. */
+/** Calls that never end; the times of their starts. */
 function load(options: Pick<LimiterOptions, 'backend'> & Partial<LimiterOptions>) {
   const limiter = createLimiter({ limits: [api], ...options })
   const starts: number[] = []
@@ -37,7 +39,7 @@ function load(options: Pick<LimiterOptions, 'backend'> & Partial<LimiterOptions>
       if (options.failMode === 'open') await sleep(10)
     }
   }
-  const calls = Array.from({ length: 20 }, work)
+  const calls = Array.from({ length: CALLS }, work)
   const between = (fromMs: number, toMs: number): number => starts.filter((at) => at >= fromMs && at < toMs).length
   return {
     limiter,
@@ -62,24 +64,28 @@ async function survives<Server extends OwnRedis | OwnNats>(server: Server, { isA
   const open = load({ backend: server.url, namespace: 'open', failMode: 'open' })
   const both = [closed, open]
   await Promise.all(both.map((each) => each.ready()))
-  const beganMs = Date.now()
+  const { lasts } = troubled
+  // While the server is away, calls that need not ask it go on.
+  troubled.lasts = async () => {
+    await lasts()
+    await expect.poll(() => open.between(troubled.awayMs, Infinity)).toBeGreaterThan(50 + CALLS)
+    await expect.poll(() => both.map(({ told }) => told.includes('down'))).toEqual([true, true])
+  }
   await happen(troubled)
+  // Those that were granted before may begin later.
+  expect(closed.between(troubled.awayMs, troubled.backMs)).toBeLessThanOrEqual(CALLS)
   const backMs = Date.now()
-  // Of a start before the server went, the answer may come later.
-  const goneMs = troubled.awayMs + 500
-  expect(closed.between(goneMs, backMs - 50)).toBe(0)
-  if (isAway) expect(open.between(goneMs + 500, backMs - 50)).toBeGreaterThan(50)
   for (const { between, told } of both) {
     await expect.poll(() => between(backMs, Infinity), { interval: 10 }).toBeGreaterThan(0)
-    expect(Date.now() - backMs).toBeLessThan(5000)
     await expect.poll(() => told.at(-1)).not.toBe('down')
   }
-  const upMs = isAway ? Date.now() : beganMs
-  await sleep(upMs + 2000 - Date.now())
+  const upMs = Date.now()
   for (const { between } of both) {
     await expect.poll(() => between(upMs, Infinity)).toBeGreaterThan(RATE)
     // A server that has lost its buckets lets one burst more start.
-    expect(between(upMs, upMs + 2000)).toBeLessThanOrEqual(2 * RATE + 2 * BURST + 1)
+    const most = 2 * BURST + CALLS
+    const count = between(upMs, Infinity)
+    expect(count).toBeLessThanOrEqual(most + Math.ceil((RATE * (Date.now() - upMs + 1)) / 1000))
   }
   await Promise.all(both.map((each) => each.end()))
   expect(closed.counts.granted).toBe(0)
@@ -88,21 +94,23 @@ async function survives<Server extends OwnRedis | OwnNats>(server: Server, { isA
   return both.map(({ told }) => told.join())
 }
 
-/** A limiter may tell each change once: the server went, it lost the limits, it came back. */
-function tellings({ isAway, forgets = false }: Pick<Trouble<never>, 'isAway' | 'forgets'>): string[] {
-  const reset = forgets ? ['reset'] : []
-  const whole = ['down', ...reset, 'up'].join()
-  return isAway ? [whole] : [whole, reset.join()]
+/**
+ * A limiter tells each change once: the server went, it lost the limits, it came back. To a process on a busy machine it
+ * may seem to go again.
+ */
+function tellings({ isAway, forgets = false }: Pick<Trouble<never>, 'isAway' | 'forgets'>): RegExp {
+  const reset = forgets ? '(reset,)' : ''
+  return new RegExp(isAway ? `^(down,up,)*down,${reset}up,(down,up,)*$` : `^(down,up,)*(${reset}|down,${reset}up,)(down,up,)*$`)
 }
 
 describe.skipIf(!HAS_REDIS_SERVER)('calls whose Redis', () => {
   it.each(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble) => {
-    for (const told of await survives(await OwnRedis.start(), trouble)) expect(tellings(trouble)).toContain(told)
+    for (const told of await survives(await OwnRedis.start(), trouble)) expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
   })
 })
 
 describe.skipIf(!HAS_NATS_SERVER)('calls whose NATS server', () => {
   it.each(NATS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble) => {
-    for (const told of await survives(await OwnNats.start(), trouble)) expect(tellings(trouble)).toContain(told)
+    for (const told of await survives(await OwnNats.start(), trouble)) expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
   })
 })

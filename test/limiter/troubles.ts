@@ -7,15 +7,22 @@ import { connect } from './redis-server.ts'
 /** A server that gets into trouble. */
 export class Troubled<Server extends OwnRedis | OwnNats> {
   server: Server
-  /** When it has gone away. */
+  /** When it had gone away. */
   awayMs: number = Infinity
+  /** Just before it came back. */
+  backMs: number = -Infinity
+  /** How long it stays away, where the test decides that. */
+  lasts: () => Promise<unknown> = () => sleep(AWAY_MS)
 
   constructor(server: Server) {
     this.server = server
   }
 
-  away(): void {
+  /** Has gone, and stays away as long as the test wants. */
+  async away(): Promise<void> {
     this.awayMs = Date.now()
+    await this.lasts()
+    this.backMs = Date.now()
   }
 
   async end(): Promise<void> {
@@ -36,8 +43,10 @@ export interface Trouble<Server extends OwnRedis | OwnNats> {
   readonly happen: (troubled: Troubled<Server>) => Promise<void>
 }
 
-/** How long a server is away. */
+/** How long a server is away at least. */
 const AWAY_MS = 2500
+/** How long it is paused: nothing ends that before its time. */
+const PAUSED_MS = 5000
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -49,15 +58,13 @@ async function command({ server }: Troubled<OwnRedis>, ...args: string[]): Promi
 
 async function stopped(troubled: Troubled<OwnRedis | OwnNats>): Promise<void> {
   troubled.server.signal('SIGSTOP')
-  troubled.away()
-  await sleep(3000)
+  await troubled.away()
   troubled.server.signal('SIGCONT')
 }
 
 async function restarted(troubled: Troubled<OwnRedis | OwnNats>): Promise<void> {
   await troubled.server.kill()
-  troubled.away()
-  await sleep(AWAY_MS)
+  await troubled.away()
   await troubled.server.start()
 }
 
@@ -67,9 +74,11 @@ export const REDIS_TROUBLES: readonly Trouble<OwnRedis>[] = [
     name: 'is paused by CLIENT PAUSE',
     isAway: true,
     async happen(redis) {
-      await command(redis, 'CLIENT', 'PAUSE', '3000', 'ALL')
-      redis.away()
-      await sleep(3000)
+      const backMs = Date.now() + PAUSED_MS
+      await command(redis, 'CLIENT', 'PAUSE', String(PAUSED_MS), 'ALL')
+      await redis.away()
+      redis.backMs = backMs
+      await sleep(backMs - Date.now())
     },
   },
   { name: 'is stopped', isAway: true, happen: stopped },
@@ -83,8 +92,7 @@ export const REDIS_TROUBLES: readonly Trouble<OwnRedis>[] = [
       const isIn = async (): Promise<string> => String(await promoted.sendCommand(['INFO', 'replication']))
       await expect.poll(isIn).toContain('master_link_status:up')
       await redis.server.kill()
-      redis.away()
-      await sleep(AWAY_MS)
+      await redis.away()
       await promoted.sendCommand(['REPLICAOF', 'NO', 'ONE'])
       await promoted.sendCommand(['CONFIG', 'SET', 'port', String(redis.server.port)])
       await promoted.close()
@@ -96,8 +104,7 @@ export const REDIS_TROUBLES: readonly Trouble<OwnRedis>[] = [
     isAway: true,
     async happen(redis) {
       await command(redis, 'CONFIG', 'SET', 'maxmemory', '1')
-      redis.away()
-      await sleep(AWAY_MS)
+      await redis.away()
       await command(redis, 'CONFIG', 'SET', 'maxmemory', '0')
     },
   },
