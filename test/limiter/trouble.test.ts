@@ -100,17 +100,21 @@ async function survives<Server extends OwnRedis | OwnNats>(server: Server, { isA
  */
 function tellings({ isAway, forgets = false }: Pick<Trouble<never>, 'isAway' | 'forgets'>): RegExp {
   const reset = forgets ? '(reset,)' : ''
-  return new RegExp(isAway ? `^(down,up,)*down,${reset}up,(down,up,)*$` : `^(down,up,)*(${reset}|down,${reset}up,)(down,up,)*$`)
+  return new RegExp(
+    isAway ? `^(down,up,)*down,${reset}up,(down,up,)*$` : `^(down,up,)*(${reset}|down,${reset}up,)(down,up,)*$`,
+  )
 }
 
 describe.skipIf(!HAS_REDIS_SERVER)('calls whose Redis', () => {
   it.each(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble) => {
-    for (const told of await survives(await OwnRedis.start(), trouble)) expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
+    for (const told of await survives(await OwnRedis.start(), trouble))
+      expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
   })
 })
 
 describe.skipIf(!HAS_NATS_SERVER)('calls whose NATS server', () => {
   it.each(NATS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble) => {
-    for (const told of await survives(await OwnNats.start(), trouble)) expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
+    for (const told of await survives(await OwnNats.start(), trouble))
+      expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
   })
 })

@@ -129,9 +129,7 @@ export class PostgresStore extends SharedVerbs implements Store {
     await this.#unreadable.mend(() => this.#db.transaction((db) => this.#begin(db)))
   }
 
-  /**
-   * Opens an existing store, and creates and upgrades nothing. @throws {SluiceError} `store.missing`, `store.version`
-   */
+  /** Opens an existing store; creates and upgrades nothing. @throws {SluiceError} `store.missing`, `store.version` */
   async openExisting(): Promise<void> {
     try {
       await checkExisting(this.#db)
