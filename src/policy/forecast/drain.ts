@@ -1,8 +1,7 @@
 /** Start times of several backlogs that drain in parallel, each from a bucket of its own. */
 import type { BucketState } from '../limits/bucket.ts'
-import { freePermits } from '../rules/concurrency.ts'
 import { type Backlog, ruleStartUs } from '../limits/start-time.ts'
-import type { LimitPolicy } from '../limits/limit.ts'
+import { freePermits, type LimitPolicy } from '../limits/limit.ts'
 
 /** The jobs that wait for one bucket, or for several identical buckets. */
 export interface Pile {

@@ -2,8 +2,7 @@
 import { type Allowance, allowedAtUs, spend } from './allowance.ts'
 import { type Booked, movedBack, noteBack, noteStart } from './booked.ts'
 import { carryGuarantee, chargeGuarantee } from './guarantee.ts'
-import { freePermits } from '../rules/concurrency.ts'
-import type { LimitPolicy } from './limit.ts'
+import { freePermits, type LimitPolicy } from './limit.ts'
 import {
   adoptRule,
   capacityOf,

@@ -4,9 +4,8 @@
  * form a queue in which no job waits, in the order of their real starts.
  */
 import { type BucketState, charge, deniedUntil } from './bucket.ts'
-import { freePermits } from '../rules/concurrency.ts'
 import { chargeGuarantee } from './guarantee.ts'
-import type { LimitPolicy } from './limit.ts'
+import { freePermits, type LimitPolicy } from './limit.ts'
 
 /** The delay or the end of one start by an enforced limit. */
 export interface ShadowedBy {

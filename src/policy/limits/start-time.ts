@@ -1,9 +1,8 @@
 /** When waiting jobs will start by the limit's own rule alone, if nothing else delays them. */
 import { type BucketState, charge, deniedUntil } from './bucket.ts'
-import { freePermits } from '../rules/concurrency.ts'
 import { quotient } from '../rules/exact.ts'
 import { fixedGrantUs, fixedInUse, type FixedState, laterStartUs } from '../rules/fixed-window.ts'
-import type { LimitPolicy } from './limit.ts'
+import { freePermits, type LimitPolicy } from './limit.ts'
 import type { FixedRule, RateRule, SlidingRule, SpacingRule } from '../rules/rule.ts'
 import type { SpacingState } from '../rules/spacing.ts'
 import { expire, slidingGrantUs, type SlidingState } from '../rules/sliding-window.ts'
