@@ -112,7 +112,8 @@ function acquireFromOne(ledger: Ledger, request: UnitRequest, { limit, key, weig
   }
   const fromUs = nowUs + aheadUs
   const startUs = opensUs(ledger.timeline(limit), bucket, fromUs, weight, request.priority)
-  if (isAfterEnd(ledger, bucket, startUs)) return denial(bucket, startUs, nowUs)
+  const endUs = endOf(ledger, bucket)
+  if (startUs >= endUs) return denial(bucket, Math.max(startUs, endUs + aheadUs), fromUs)
   if (startUs - fromUs > withinUs) return denial(bucket, startUs, fromUs)
   pay(bucket, nowUs, weight, startUs)
   const permit = policy.concurrency === null ? null : takePermits([bucket], request, nowUs)
@@ -126,17 +127,17 @@ function acquireFromAll(ledger: Ledger, request: UnitRequest): UnitAnswer {
   if (!Array.isArray(buckets)) return buckets
   const fromUs = nowUs + aheadUs
   const { atUs: startUs, by } = openingOf(ledger, buckets, request, fromUs)
-  const over = buckets.find((bucket) => isAfterEnd(ledger, bucket, startUs))
-  if (over) return denial(by ?? over, startUs, nowUs)
+  const over = buckets.find((bucket) => startUs >= endOf(ledger, bucket))
+  if (over) return denial(by ?? over, Math.max(startUs, endOf(ledger, over) + aheadUs), fromUs)
   if (by && startUs - fromUs > withinUs) return denial(by, startUs, fromUs)
   for (let i = 0; i < buckets.length; i++) pay(buckets[i] as LedgerBucket, nowUs, request.uses[i]?.weight ?? 1, startUs)
   const permit = takePermits(buckets, request, nowUs)
   return { kind: 'granted', atUs: startUs, startInUs: startUs - nowUs, permit }
 }
 
-/** Whether an override ends before a start: until then its units cannot be taken by the rules that then hold. */
-function isAfterEnd(ledger: Ledger, { limit, key }: LedgerBucket, startUs: number): boolean {
-  return startUs >= (ledger.timeline(limit).at(key).endsUs ?? Infinity)
+/** When an override ends: until then the units of a later start cannot be taken by the rules that then hold. */
+function endOf(ledger: Ledger, { limit, key }: LedgerBucket): number {
+  return ledger.timeline(limit).at(key).endsUs ?? Infinity
 }
 
 function pay(bucket: LedgerBucket, nowUs: number, weight: number, startUs: number): void {

@@ -33,7 +33,7 @@ export interface InForce {
   readonly unpaused: LimitPolicy | null
   /** The last change that affects this key; 0: none. */
   readonly revision: number
-  /** When an override or a pause of this key ends by itself; absent: none does. */
+  /** The first end of an override or a pause of this key from which on other rules hold; absent: there is none. */
   readonly endsUs?: number
 }
 
@@ -102,12 +102,21 @@ export class Timeline {
       for (const event of this.#eventsOf(own)) fold.apply(event)
       const { policy, ...rest } = fold.inForce()
       const reserve = this.reserve > 0 ? { reserve: this.reserve } : {}
-      const endsUs = Math.min(...this.overridesOf(own).map(({ untilUs }) => untilUs ?? Infinity))
-      const ends = endsUs === Infinity ? {} : { endsUs }
-      found = { ...rest, policy: policy && { ...shadowOf(policy), ...reserve }, ...ends }
+      found = { ...rest, policy: policy && { ...shadowOf(policy), ...reserve } }
+      const endsUs = this.#endOf(own, found)
+      if (endsUs !== undefined) found = { ...found, endsUs }
       this.#inForce.set(own, found)
     }
     return found
+  }
+
+  /** The changes until an instant. */
+  until(atUs: number): Timeline {
+    return new Timeline(
+      this.#events.filter(({ sinceUs }) => sinceUs <= atUs),
+      this.#lost,
+      this.reserve,
+    )
   }
 
   /** Null, and the keys that have changes of their own. */
@@ -135,8 +144,8 @@ export class Timeline {
   }
 
   /** The changes of one key alone, with the ends of its overrides and pauses that are over at `nowUs`. */
-  ended(key: string, nowUs: number): Timeline {
-    const own = this.#own.has(key) ? key : null
+  ended(key: string | null, nowUs: number): Timeline {
+    const own = key !== null && this.#own.has(key) ? key : null
     const known = this.#ended.get(own)
     if (known?.atUs === nowUs) return known.timeline
     const ends = this.#next(overdueOf(this.overridesOf(own), nowUs))
@@ -187,6 +196,13 @@ export class Timeline {
   #standing(): readonly OverrideRecord[] {
     this.#standingNow ??= this.records().filter((record) => record.ended === null)
     return this.#standingNow
+  }
+
+  #endOf(own: string | null, { policy }: InForce): number | undefined {
+    const endsUs = Math.min(...this.overridesOf(own).map(({ untilUs }) => untilUs ?? Infinity))
+    if (endsUs === Infinity) return undefined
+    const after = this.ended(own, endsUs).at(own)
+    return JSON.stringify(after.policy) === JSON.stringify(policy) ? after.endsUs : endsUs
   }
 
   #eventsOf(key: string | null): readonly (DefinitionEvent | OverrideEvent)[] {

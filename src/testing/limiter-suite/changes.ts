@@ -87,6 +87,28 @@ export const CHANGES: Cases = {
     equal(await subject.ask('crm', 'crm'), ['go', 'crm 1000'])
   },
 
+  'a start that is granted ahead is asked for in time for its lead, from the end of an override on': async (
+    subject,
+  ) => {
+    await subject.define({ crm: { every: '1s' } })
+    await subject.backend.change({ ...change, change: { every: '1h' }, forUs: 60 * SECOND_US })
+    await subject.advance(59_500)
+    await subject.granted('crm')
+    await subject.advance(490)
+    const [answer] = await subject.backend.acquire([request('crm', { aheadUs: 10_000 })])
+    matches(answer, { kind: 'denied', retryAfterUs: 500_000 })
+  },
+
+  'starts are granted ahead across an end that changes nothing': async (subject) => {
+    await subject.define({ crm: { every: '1s' } })
+    await subject.backend.change({ ...change, change: { every: '1s' }, forUs: 60 * SECOND_US })
+    await subject.advance(59_500)
+    await subject.granted('crm')
+    await subject.advance(490)
+    const [answer] = await subject.backend.acquire([request('crm', { withinUs: 600_000 })])
+    matches(answer, { kind: 'granted' })
+  },
+
   'a refusal counts on the end of a higher override, and on the first of two ends': async (subject) => {
     await subject.define({ crm: { window: 'sliding', max: 1, per: '10s', guard: 0 } })
     await subject.backend.change({ ...change, change: { max: 2, per: '2s' }, forUs: 3 * SECOND_US })
