@@ -1,7 +1,16 @@
-import { beginBooked, type BookedUse, forgetBooked, moveOf, movedUs, noteBooked } from '../../policy/limits/booked.ts'
-import { charge, refund } from '../../policy/limits/bucket.ts'
-import { chargeAcross, endsBefore, isCountable, refundAcross } from '../../policy/limits/charge-across.ts'
+import {
+  beginBooked,
+  type BookedUse,
+  forgetBooked,
+  moveOf,
+  movedUs,
+  noteBooked,
+  isStricterSince,
+} from '../../policy/limits/booked-start.ts'
+import { charge } from '../../policy/limits/bucket.ts'
+import { chargeAcross, endsBefore, isCountable, noteCharge, refundBooked } from '../../policy/limits/charge-across.ts'
 import { isNear } from '../../policy/rules/fixed-window.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { ReservationAnswer, Confirmation, UnitRequest } from '../contract/limiter.ts'
 import { bucketsOf, denial, openingOf, takePermits } from './acquire.ts'
 import type { Ledger, LedgerBucket } from './ledger.ts'
@@ -66,17 +75,19 @@ function book(
   if (isFar) return untaken
   const booked = buckets.map((bucket, i) => {
     const { policy, state } = bucket
-    const use = noteBooked(policy, state, atUs)
+    const end = ends[i] ?? null
+    const use = noteBooked(end?.bucket.policy ?? policy, state, atUs)
     const startedUs = state.booked?.startedUs ?? 0
     const weight = request.uses[i]?.weight ?? 1
-    const end = ends[i]
-    const across = end && chargeAcross(bucket, end, nowUs, weight, atUs)
-    if (!across) charge(policy, state, nowUs, weight, atUs)
+    const charged = noteCharge(ledger.timeline(bucket.limit), bucket, nowUs, end, () => {
+      if (end) chargeAcross(bucket, end, nowUs, weight, atUs)
+      else charge(policy, state, nowUs, weight, atUs)
+    })
     // It has not begun.
     if (state.booked) state.booked.startedUs = startedUs
     bucket.changed = true
     // How late it may begin is known after the end alone.
-    return across ? { ...use, ...(policy.rule?.kind === 'rate' && { graceUs: 0 }), across } : use
+    return { ...use, ...(end && policy.rule?.kind === 'rate' && { graceUs: 0 }), ...(charged && { charged }) }
   })
   return { reservation: { request, startUs: atUs, booked, taken: true }, by }
 }
@@ -100,7 +111,7 @@ export function confirmIn(
   if (full) return wait(full, PERMIT_POLL_US, reservation)
   const closed = buckets.find(({ state }) => state.closedUntilUs > nowUs)
   let now = reservation
-  if (closed || !reservation.taken || isLost(buckets, reservation, nowUs)) {
+  if (closed || !reservation.taken || isLost(ledger, buckets, reservation)) {
     giveBack(ledger, buckets, reservation)
     const again = book(ledger, buckets, request, Infinity)
     now = again.reservation
@@ -124,9 +135,12 @@ function dueOf(
   return { dueUs, by }
 }
 
-/** A later start has taken the place of this one. */
-function isLost(buckets: readonly LedgerBucket[], { startUs, booked }: Reservation, nowUs: number): boolean {
-  return buckets.some(({ policy, state }, i) => moveOf(policy, state, booked[i] ?? EXACT, startUs, nowUs) === null)
+/** A later start has taken the place of this one, or the rules have become stricter since its instant. */
+function isLost(ledger: Ledger, buckets: readonly LedgerBucket[], { startUs, booked }: Reservation): boolean {
+  return buckets.some(({ limit, key, policy, state }, i) => {
+    const byUs = moveOf(policy, state, booked[i] ?? EXACT, startUs, ledger.nowUs)
+    return byUs === null || isStricterSince(ledger.timeline(limit), key, startUs)
+  })
 }
 
 /** Begins a booked start. */
@@ -147,20 +161,25 @@ export function cancelIn(ledger: Ledger, reservation: Reservation): void {
   if (Array.isArray(buckets)) giveBack(ledger, buckets, reservation)
 }
 
-function giveBack({ nowUs }: Ledger, buckets: readonly LedgerBucket[], reservation: Reservation): void {
+function giveBack(ledger: Ledger, buckets: readonly LedgerBucket[], reservation: Reservation): void {
+  const { nowUs } = ledger
   if (!reservation.taken) return
-  for (const bucket of buckets) unbook(bucket, reservation, nowUs)
+  for (const bucket of buckets) unbook(bucket, ledger.timeline(bucket.limit), reservation, nowUs)
 }
 
 /** Gives back what a reservation took from one bucket. */
-export function unbook(bucket: LedgerBucket, { request, startUs, booked }: Reservation, nowUs: number): void {
-  const { policy, state, limit, key } = bucket
+export function unbook(
+  bucket: LedgerBucket,
+  timeline: Timeline,
+  { request, startUs, booked }: Reservation,
+  nowUs: number,
+): void {
+  const { state, limit, key } = bucket
   const i = request.uses.findIndex((use) => use.limit === limit && use.key === key)
   const use = booked[i] ?? EXACT
   const weight = request.uses[i]?.weight ?? 1
   const chargedAtUs = movedUs(state, use, startUs)
-  if (use.across && nowUs < use.across.endsUs) refundAcross(policy, state, nowUs, weight, chargedAtUs, use.across)
-  else refund(policy, state, nowUs, weight, chargedAtUs)
+  refundBooked(timeline, bucket, nowUs, weight, chargedAtUs, use.charged ?? null)
   forgetBooked(state)
   bucket.changed = true
 }

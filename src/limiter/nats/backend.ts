@@ -105,7 +105,8 @@ export class NatsBackend implements LimitBackend {
     const { answer, reservation } = await this.#steps.run(
       request.uses,
       (ledger) => reserveIn(ledger, request, atMostUs),
-      (bucket, { reservation }) => reservation && unbook(bucket, reservation, bucket.state.atUs),
+      (bucket, { reservation }) =>
+        reservation && unbook(bucket, this.#policies.timeline(bucket.limit), reservation, bucket.state.atUs),
     )
     if (reservation) await this.#entries.put(reservationKey(request.permit), JSON.stringify(reservation))
     return answer

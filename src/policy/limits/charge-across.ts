@@ -1,13 +1,17 @@
 /**
- * Booked starts for after the end of an override. The stored state is of the rules before the end. So their units are
- * taken such that the bucket at the end is as if the rules after it had counted them.
+ * Booked starts while rules change. The stored state is of the rules before the end of an override. So the units of a
+ * start after it are taken such that the bucket at the end is as if the rules after it had counted them. A start that is
+ * given back leaves no more than if it had not been booked.
  */
+import { LATEST_US } from '../rules/exact.ts'
 import { adoptRate, chargeRate, newRate, rateGrantUs, type RateState } from '../rules/token-bucket.ts'
 import type { RateRule } from '../rules/rule.ts'
-import { chargeSliding } from '../rules/sliding-window.ts'
-import { adoptSpacing } from '../rules/spacing.ts'
-import type { Across } from './booked.ts'
-import { type BucketState, charge, credit } from './bucket.ts'
+import type { RuleState } from '../rules/rule-state.ts'
+import { chargeSliding, newSliding } from '../rules/sliding-window.ts'
+import { adoptSpacing, refundSpacing } from '../rules/spacing.ts'
+import type { Charged } from './booked-start.ts'
+import { type BucketState, charge, credit, refund, touch } from './bucket.ts'
+import { decodeBucket, encodeBucket } from './bucket-codec.ts'
 import type { LimitPolicy } from './limit.ts'
 import { afterEnd, type OpeningBucket } from './opening.ts'
 import type { Timeline } from './timeline.ts'
@@ -47,10 +51,9 @@ export function chargeAcross(
   nowUs: number,
   weight: number,
   startUs: number,
-): Across {
+): void {
   const { rule, spacing } = policy
   const to = after.policy
-  const before = stampOf(state)
   const log = structuredClone(state.rule)
   charge(to, after.state, lastUs, weight, startUs)
   charge(policy, state, nowUs, weight, startUs)
@@ -65,36 +68,6 @@ export function chargeAcross(
     chargeSliding({ ...rule, max: Number.MAX_SAFE_INTEGER }, log, nowUs, weight, startUs)
     state.rule = log
   }
-  return { endsUs: lastUs, before, after: stampOf(state) }
-}
-
-/**
- * Gives the units of a start back before the end. Those of a rate or a spacing return if nothing was taken since: a start
- * that was booked later counts on them.
- */
-export function refundAcross(
-  policy: LimitPolicy,
-  state: BucketState,
-  nowUs: number,
-  weight: number,
-  chargedAtUs: number,
-  { before, after }: Across,
-): void {
-  const { rule, spacing } = state
-  const isLast = JSON.stringify(stampOf(state)) === JSON.stringify(after)
-  const [atUs = 0, rem = 0, lastUs = 0, spacedUs = 0] = before
-  if (isLast && spacing && spacedUs !== 0) spacing.nextUs = spacedUs
-  if (rule?.kind === 'spacing') rule.nextUs = isLast ? atUs : rule.nextUs
-  // Nothing is known of the takings before, so none of them returns.
-  else if (rule?.kind === 'rate') Object.assign(rule, isLast && { tatUs: atUs, rem, lastUs, fullUs: lastUs + 1 })
-  else credit(policy, state, nowUs, weight, chargedAtUs)
-}
-
-/** The parts of a state that a charge moves. */
-function stampOf({ rule, spacing }: BucketState): readonly number[] {
-  const spacedUs = spacing?.nextUs ?? 0
-  if (rule?.kind === 'rate') return [rule.tatUs, rule.rem, rule.lastUs, spacedUs]
-  return [rule?.kind === 'spacing' ? rule.nextUs : 0, 0, 0, spacedUs]
 }
 
 /**
@@ -113,4 +86,83 @@ function rateBefore(rule: RateRule, to: RateRule, after: RateState, ends: Ends['
   const empty = newRate({ ...rule, startEmpty: false }, startUs)
   chargeRate(rule, empty, startUs, rule.burst)
   return empty
+}
+
+/**
+ * Takes the units of a start that is booked, and notes how to give them back; null: windows alone count it.
+ * @param end the last end of an override before it @param take takes them
+ */
+export function noteCharge(
+  timeline: Timeline,
+  { key, policy, state }: OpeningBucket,
+  atUs: number,
+  end: Ends | null,
+  take: () => void,
+): Charged | null {
+  // A penalty that is over does not return.
+  touch(policy, state, atUs)
+  const before = stampOf(state)
+  take()
+  const { rule, spacing } = end?.bucket.policy ?? policy
+  if (!spacing && !isMoved(state.rule)) return null
+  const everyUs = spacing?.everyUs ?? (rule?.kind === 'spacing' ? rule.everyUs : null)
+  const more = { ...(everyUs !== null && { everyUs }), ...(end && { endsUs: end.lastUs }) }
+  return { revision: timeline.at(key).revision, atUs, before, after: stampOf(state), ...more }
+}
+
+/** Gives the units of a booked start back. @param charged null: it is not known how they were taken */
+export function refundBooked(
+  timeline: Timeline,
+  { key, policy, state }: OpeningBucket,
+  nowUs: number,
+  weight: number,
+  chargedAtUs: number,
+  charged: Charged | null,
+): void {
+  if (!charged) return refund(policy, state, nowUs, weight, chargedAtUs)
+  const carried = (text: string): string => {
+    const then = { ...decodeBucket(text), atUs: charged.atUs }
+    return stampOf(timeline.carry(key, then, charged.revision, nowUs) ?? then)
+  }
+  const { before, after, endsUs, everyUs } = charged
+  const { rule, spacing, booked } = state
+  const beforeNow = carried(before)
+  const afterNow = carried(after)
+  const isLast = afterNow === stampOf(state)
+  if (!isLast && endsUs === undefined && beforeNow === before && afterNow === after)
+    return refund(policy, state, nowUs, weight, chargedAtUs)
+  if (!isMoved(rule)) credit(policy, state, nowUs, weight, chargedAtUs)
+  if (isLast) {
+    const back = decodeBucket(beforeNow)
+    if (back.spacing) state.spacing = back.spacing
+    if (isMoved(rule) && back.rule?.kind === rule?.kind) state.rule = back.rule
+    if (booked && back.booked) state.booked = { ...booked, backUs: back.booked.backUs }
+    return
+  }
+  // A start that was booked later counts on the units of a rate, and on the last place within a spacing.
+  for (const [of, its] of [
+    [policy.spacing, spacing],
+    [policy.rule, rule],
+  ] as const)
+    if (of?.kind === 'spacing' && its?.kind === 'spacing') refundSpacing(of, its, chargedAtUs, everyUs)
+}
+
+/** The parts of a state that a charge moves, as text. Windows hold units by their instants, which are left out. */
+function stampOf({ rule, spacing, booked }: BucketState): string {
+  const moves = booked && { booked: { ...booked, startedUs: 0, count: 1, untilUs: LATEST_US } }
+  return encodeBucket({
+    atUs: 0,
+    closedUntilUs: 0,
+    rule: isMoved(rule) ? rule : emptied(rule),
+    ...(spacing && { spacing }),
+    ...moves,
+  })
+}
+
+function emptied(rule: RuleState | null): RuleState | null {
+  return rule?.kind === 'fixed' ? { kind: 'fixed', startUs: 0, used: 0, beyond: 0 } : rule && newSliding()
+}
+
+function isMoved(rule: RuleState | null): boolean {
+  return rule?.kind === 'rate' || rule?.kind === 'spacing'
 }

@@ -19,11 +19,16 @@ export function chargeSpacing(rule: SpacingRule, state: SpacingState, nowUs: num
 }
 
 /**
- * Takes one start back, if it was the last one. The one before it was at least `everyUs` earlier, so the next may be
- * where this one was.
+ * Takes one start back, if it was the last one. The one before it was at least `everyUs` earlier.
+ * @param everyUs the interval that the start was taken with
  */
-export function refundSpacing(rule: SpacingRule, state: SpacingState, chargedAtUs: number): void {
-  if (chargedAtUs === state.nextUs - rule.everyUs) state.nextUs = chargedAtUs
+export function refundSpacing(
+  rule: SpacingRule,
+  state: SpacingState,
+  chargedAtUs: number,
+  everyUs: number = rule.everyUs,
+): void {
+  if (chargedAtUs === state.nextUs - rule.everyUs) state.nextUs = chargedAtUs - everyUs + rule.everyUs
 }
 
 /** The state under another interval: the last start stays where it was. */

@@ -78,6 +78,15 @@ export const RESERVATIONS: Cases = {
     equal(await subject.ask('crm'), ['crm 1000'])
   },
 
+  'made and given back after a penalty leave the one unit of then': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s', burst: 3 } })
+    await subject.backend.penalize({ limit: 'crm', key: '' }, 10_000)
+    await subject.advance(10)
+    const [id = ''] = await booked(subject, 1)
+    equal(await subject.backend.cancel(id), true)
+    equal(await subject.ask('crm', 'crm'), ['go', 'crm 1000'])
+  },
+
   'that are confirmed late do not begin together': async (subject) => {
     await subject.define({ crm: { every: '1s' } })
     const ids = await booked(subject, 3)
@@ -197,6 +206,73 @@ export const RESERVATIONS: Cases = {
     await book(6 * SECOND_US)
   },
 
+  'given back under an override to a longer interval leave no start closer than it allows': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s', burst: 1 }, even: { every: '1s' } })
+    await subject.granted(['crm', 'even'])
+    const ids: string[] = []
+    for (const limit of ['crm', 'even', 'crm', 'even']) {
+      const answer = await subject.backend.reserve(request(limit), 100 * SECOND_US)
+      if (answer.kind === 'booked') ids.unshift(answer.id)
+    }
+    await override(subject, 'crm', { per: '10s' })
+    await override(subject, 'even', { every: '10s' })
+    for (const id of ids) equal(await subject.backend.cancel(id), true)
+    equal(await subject.ask('crm', 'even'), ['crm 10000', 'even 10000'])
+  },
+
+  'given back in another order than they were booked keep what later ones count on': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s', burst: 1 }, even: { every: '1s' } })
+    await subject.granted(['crm', 'even'])
+    for (const limit of ['crm', 'even']) {
+      const [first = '', second = ''] = await booked(subject, 2, limit)
+      await override(subject, limit, limit === 'crm' ? { per: '10s' } : { every: '10s' })
+      equal(await subject.backend.cancel(first), true)
+      equal(await subject.ask(limit), [`${limit} 12000`])
+      equal(await subject.backend.cancel(second), true)
+      equal(await subject.ask(limit), [`${limit} 11000`])
+    }
+  },
+
+  'for before the end of a faster override that begin after it keep the rules that hold then': async (subject) => {
+    await subject.define({
+      crm: { rate: 1, per: '1s', burst: 1 },
+      even: { every: '1s' },
+      window: { window: 'sliding', max: 1, per: '1s', guard: 0 },
+    })
+    const fast: Record<string, PolicyChange> = {
+      crm: { rate: 10, burst: 3 },
+      even: { every: '10ms' },
+      window: { max: 3 },
+    }
+    const kinds: string[] = []
+    const late: string[] = []
+    for (const [limit, change] of Object.entries(fast)) {
+      await override(subject, limit, change, SECOND_US / 2)
+      late.push(...(await booked(subject, 3, limit)))
+    }
+    await subject.advance(600)
+    for (const id of late) kinds.push((await subject.backend.confirm(id)).kind)
+    // The window still counts the three instants that were booked.
+    equal(kinds, ['granted', 'wait', 'wait', 'wait', 'wait', 'wait', 'wait', 'wait', 'wait'])
+    await subject.advance(420)
+    for (const limit of [3, 6]) kinds.splice(limit, 1, (await subject.backend.confirm(late[limit] ?? '')).kind)
+    for (const limit of [4, 7]) kinds.splice(limit, 1, (await subject.backend.confirm(late[limit] ?? '')).kind)
+    equal(kinds, ['granted', 'wait', 'wait', 'granted', 'wait', 'wait', 'granted', 'wait', 'wait'])
+  },
+
+  'begin outside the guard of the rule that holds at their instant': async (subject) => {
+    await subject.define({ crm: { window: 'fixed', max: 1, per: '5m', guard: '1s' } })
+    const [, next] = await subject.ask('crm', 'crm')
+    await subject.advance(Number(next?.slice(4)))
+    await override(subject, 'crm', { guard: 0 })
+    // The second one is for the next window, after the end.
+    const ids = await booked(subject, 2, 'crm', 600 * SECOND_US)
+    await subject.advance(299_500)
+    matches(await subject.backend.confirm(ids[0] ?? ''), { kind: 'wait' })
+    await subject.advance(300_000)
+    matches(await subject.backend.confirm(ids[1] ?? ''), { kind: 'wait' })
+  },
+
   'that no rule after an end could bear, or that are paused, are denied': async (subject) => {
     await subject.define({
       crm: { window: 'fixed', max: 1, per: '1d' },
@@ -225,17 +301,27 @@ export const RESERVATIONS: Cases = {
 /** An override each that is far slower than the limit. */
 const SLOW = { crm: { rate: 1, per: '1h' }, even: { every: '1h' }, window: { per: '1h' } } as const
 
-/** Begins an override of a minute. */
-async function override(subject: Subject, limit: string, change: PolicyChange): Promise<void> {
-  const rest = { key: null, forUs: 60 * SECOND_US, by: null, reason: null } as const
+/** Begins an override, of a minute if nothing else is said. */
+async function override(
+  subject: Subject,
+  limit: string,
+  change: PolicyChange,
+  forUs: number = 60 * SECOND_US,
+): Promise<void> {
+  const rest = { key: null, forUs, by: null, reason: null } as const
   await subject.backend.change({ kind: 'override', limit, change, ...rest })
 }
 
-/** Books so many starts of `crm`; it answers their ids. */
-async function booked(subject: Subject, count: number): Promise<string[]> {
+/** Books so many starts; it answers their ids. */
+async function booked(
+  subject: Subject,
+  count: number,
+  limit = 'crm',
+  atMostUs: number = 10 * SECOND_US,
+): Promise<string[]> {
   const ids: string[] = []
   for (let i = 0; i < count; i++) {
-    const answer = await subject.backend.reserve(request('crm'), 10 * SECOND_US)
+    const answer = await subject.backend.reserve(request(limit), atMostUs)
     if (answer.kind === 'booked') ids.push(answer.id)
   }
   return ids
