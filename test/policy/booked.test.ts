@@ -81,6 +81,27 @@ const SLOWER: Readonly<Record<string, PolicyChange>> = {
   fixed: { max: 2 },
 }
 
+/** Overrides that are faster. */
+const FASTER: Readonly<Record<string, PolicyChange>> = {
+  rate: { rate: 20, per: '1s', burst: 6 },
+  sliding: { max: 6, per: '300ms' },
+  spacing: { every: '30ms' },
+  fixed: { max: 6 },
+}
+
+const briefly = fc.record({ kind: fc.constant('pass' as const), ms: fc.nat(40) })
+
+/** Starts that are booked under an override, and may begin before its end and after it. */
+const beforeAnEnd = fc
+  .tuple(
+    fc.integer({ min: 1, max: 400 }),
+    fc.array(fc.oneof({ weight: 3, arbitrary: step }, { weight: 1, arbitrary: briefly }), {
+      minLength: 5,
+      maxLength: 60,
+    }),
+  )
+  .map(([ms, history]): Step[] => [{ kind: 'slow', ms }, ...history])
+
 describe('booked starts', () => {
   it.each(RULES)('that begin late and in any order keep %s', async (_, policy, keeps) => {
     await fc.assert(
@@ -101,17 +122,31 @@ describe('booked starts', () => {
       { numRuns: 300 },
     )
   })
+
+  it.each(RULES)('that begin after the end of a faster override keep %s', async (_, policy, keeps) => {
+    await fc.assert(
+      fc.asyncProperty(beforeAnEnd, async (history) => {
+        const [first] = history
+        const endMs = createManualClock().now() + (first?.kind === 'slow' ? first.ms : 0)
+        // The window of the end bears what the override did.
+        const fromMs = policy.window === 'fixed' ? Math.ceil(endMs / PER_MS) * PER_MS : endMs
+        const starts = (await startsOf(policy, history, FASTER)).filter((atMs) => atMs >= fromMs)
+        expect({ starts, keeps: keeps(starts) }).toEqual({ starts, keeps: true })
+      }),
+      { numRuns: 300 },
+    )
+  })
 })
 
 /** Lets a history happen; it returns the starts, in ms. */
-async function startsOf(policy: Policy, history: readonly Step[]): Promise<number[]> {
+async function startsOf(policy: Policy, history: readonly Step[], changes = SLOWER): Promise<number[]> {
   const clock = createManualClock()
   const crm = limit('crm', policy)
   const other = limit('other', { every: '400ms' })
   const limiter = createLimiter({ backend: 'memory:', limits: [crm, other], clock })
   const starts: number[] = []
   const weights = new Map<string, number>()
-  const slower = SLOWER[policy.rate === undefined ? (policy.window ?? 'spacing') : 'rate'] as PolicyChange
+  const change = changes[policy.rate === undefined ? (policy.window ?? 'spacing') : 'rate'] as PolicyChange
   // A bucket of one unit bears no more.
   const most = policy.rate !== undefined && policy.burst === 1 ? 1 : 2
   let ids: string[] = []
@@ -119,7 +154,7 @@ async function startsOf(policy: Policy, history: readonly Step[]): Promise<numbe
     const id = 'nth' in each ? ids[each.nth % Math.max(1, ids.length)] : undefined
     if (each.kind === 'pass') await clock.advance(each.ms)
     else if (each.kind === 'close') await limiter.penalize(crm, each.ms)
-    else if (each.kind === 'slow') await limiter.override(crm, slower, { until: each.ms })
+    else if (each.kind === 'slow') await limiter.override(crm, change, { until: each.ms })
     else if (each.kind === 'book') {
       const weight = Math.min(most, each.weight)
       const uses = each.both === true ? [crm.weight(weight), other] : [crm.weight(weight)]
