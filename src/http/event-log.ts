@@ -19,24 +19,19 @@ export interface OjsEvent {
 
 /** An event with its owner. It takes its final form at its first read, since most events are never read. */
 export class LoggedEvent {
+  readonly tenant: string
+  /** Its place among the events of its tenant. */
   readonly seq: number
   readonly #record: EventRecord
-  #shown: { readonly tenant: string; readonly event: OjsEvent } | null = null
+  #shown: OjsEvent | null = null
 
-  constructor(seq: number, record: EventRecord) {
+  constructor(tenant: string, seq: number, record: EventRecord) {
+    this.tenant = tenant
     this.seq = seq
     this.#record = record
   }
 
-  get tenant(): string {
-    return this.#show().tenant
-  }
-
   get event(): OjsEvent {
-    return this.#show().event
-  }
-
-  #show(): { readonly tenant: string; readonly event: OjsEvent } {
     return (this.#shown ??= describe(this.#record))
   }
 }
@@ -51,6 +46,8 @@ interface EventRecord {
 }
 
 const KEPT = 10_000
+/** The most tenants whose last places are kept, unless more have events of this very ms. */
+const TENANTS_AT_MOST = 10_000
 const NAMES = [
   'job.enqueued',
   'job.started',
@@ -84,14 +81,16 @@ export class EventLog {
   readonly #counts = new Map<string, number>()
   readonly #stops: (() => void)[]
   /**
-   * Greater than the `seq` of any earlier server on the same store, so that a client with an older cursor misses no
-   * event of this server.
+   * By tenant: the `seq` of its last event. It is the time of the event in µs, or one more than that of the event before.
+   * So it tells a tenant nothing about the events of others. And a client whose cursor is of an earlier server on the
+   * same store misses no event of this one.
    */
-  #seq: number
+  readonly #last = new Map<string, number>()
+  /** The latest time that the clock has shown: it may be set back. */
+  #nowMs = 0
 
   constructor(sluice: Sluice, clock: Clock, newId: () => string) {
     this.#clock = clock
-    this.#seq = Math.floor(clock.now()) * 1000
     this.#newId = newId
     this.#stops = NAMES.map((name) => sluice.on(name, (event) => this.#add(name, event)))
   }
@@ -101,18 +100,17 @@ export class EventLog {
     return this.#counts
   }
 
-  /** The `seq` of the latest event. */
-  get latest(): number {
-    return this.#seq
+  /** The cursor behind all events of a tenant so far. */
+  latest(tenant: string): number {
+    return Math.max(this.#last.get(tenant) ?? 0, this.#nowUs() - 1)
   }
 
-  /** Returns the events behind a cursor that match, oldest first. @param after the `seq` of the last known event */
-  after(after: number, matches: (event: LoggedEvent) => boolean, limit: number): LoggedEvent[] {
+  /** Returns the events of a tenant behind a cursor that match, oldest first. @param after the `seq` of the last known one */
+  after(tenant: string, after: number, matches: (event: LoggedEvent) => boolean, limit: number): LoggedEvent[] {
     const found: LoggedEvent[] = []
-    const first = this.#events[0]?.seq ?? 0
-    for (let i = Math.max(0, after + 1 - first); i < this.#events.length && found.length < limit; i++) {
-      const event = this.#events[i] as LoggedEvent
-      if (matches(event)) found.push(event)
+    for (const event of this.#events) {
+      if (found.length >= limit) break
+      if (event.tenant === tenant && event.seq > after && matches(event)) found.push(event)
     }
     return found
   }
@@ -132,17 +130,28 @@ export class EventLog {
     this.#counts.set(type, (this.#counts.get(type) ?? 0) + 1)
     const atMs = this.#clock.now()
     const durationMs = 'id' in payload ? this.#duration(type, payload.id, atMs) : null
-    const logged = new LoggedEvent(++this.#seq, {
-      type,
-      payload: { ...payload },
-      atMs,
-      durationMs,
-      newId: this.#newId,
-    })
+    const record: EventRecord = { type, payload: { ...payload } as EventRecord['payload'], atMs, durationMs, newId: this.#newId }
+    const { tenant } = ownerOf(record.payload)
+    const logged = new LoggedEvent(tenant, this.#next(tenant), record)
     this.#events.push(logged)
     // Events are removed by the thousand, since removing the first moves all others.
     if (this.#events.length > KEPT + 1000) this.#events.splice(0, this.#events.length - KEPT)
     for (const listener of this.#listeners) listener(logged)
+  }
+
+  #next(tenant: string): number {
+    const nowUs = this.#nowUs()
+    const seq = Math.max((this.#last.get(tenant) ?? 0) + 1, nowUs)
+    // An earlier time says no more than the clock does.
+    if (this.#last.size >= TENANTS_AT_MOST)
+      for (const [each, last] of this.#last) if (last < nowUs) this.#last.delete(each)
+    this.#last.set(tenant, seq)
+    return seq
+  }
+
+  #nowUs(): number {
+    this.#nowMs = Math.max(this.#nowMs, Math.floor(this.#clock.now()))
+    return this.#nowMs * 1000
   }
 
   /** The duration of the run that an event ends; null: the event ends no run. */
@@ -158,10 +167,14 @@ export class EventLog {
   }
 }
 
-function describe({ type, payload, atMs, durationMs, newId }: EventRecord): { tenant: string; event: OjsEvent } {
+/** The tenant whose thing an event is about, and the tenant's name of that thing. */
+function ownerOf({ queue, limit, schedule }: Readonly<Record<string, unknown>>): { tenant: string; name: string } {
+  return splitName(text(queue) ?? text(limit) ?? text(schedule) ?? '')
+}
+
+function describe({ type, payload, atMs, durationMs, newId }: EventRecord): OjsEvent {
   const { id, task, error, key, ...rest } = payload
   const [queue, limit, schedule] = [text(rest['queue']), text(rest['limit']), text(rest['schedule'])]
-  const own = splitName(queue ?? limit ?? schedule ?? '')
   const data: Record<string, unknown> = Object.fromEntries(
     Object.entries(rest).map(([name, value]) => [snake(name), value]),
   )
@@ -172,17 +185,16 @@ function describe({ type, payload, atMs, durationMs, newId }: EventRecord): { te
   if (error instanceof Error) data['error'] = errorJson(error)
   if (type === 'job.enqueued') data['attempt'] = 0
   if (durationMs !== null) data['duration_ms'] = durationMs
-  const event: OjsEvent = {
+  return {
     specversion: '1.0',
     id: `evt_${newId()}`,
     type,
     source: 'sluice',
     time: new Date(atMs).toISOString(),
-    subject: text(id) ?? own.name,
+    subject: text(id) ?? ownerOf(payload).name,
     datacontenttype: 'application/json',
     data,
   }
-  return { tenant: own.tenant, event }
 }
 
 /** The cause holds a remote worker's own error name. */

@@ -9,7 +9,7 @@ import { readBody } from './read-body.ts'
 import type { RequestBudget } from './request-budget.ts'
 import { Refusal, refusalOf } from './refusal.ts'
 import type { Server } from './server.ts'
-import { checkTenant } from './tenant.ts'
+import { checkTenant, splitName } from './tenant.ts'
 
 const MEDIA_TYPE = 'application/openjobspec+json'
 const VERSION = '1.0'
@@ -111,6 +111,7 @@ export class Handler {
     if (tenant !== '') entry.tenant = tenant
     const changes = operation.method !== 'GET'
     const body = changes ? await this.#body(request) : undefined
+    const concerned = new Set<string | null>([tenant])
     const call: Call<unknown, unknown, unknown> = {
       server,
       params: checked(operation.params, params, 'path'),
@@ -121,6 +122,7 @@ export class Handler {
       access,
       again,
       search: () => new URL(request.url).searchParams,
+      concerns: (stored) => void concerned.add(stored === null ? null : splitName(stored).tenant),
       gone: () => request.signal,
       header: (name) => headers.get(name),
       requestId: entry.requestId,
@@ -140,7 +142,7 @@ export class Handler {
         reason: reasonIn(body) ?? reasonIn(call.query),
         request: body,
       })
-    if (operation.right.audited && changes) server.monitor.changes.noteAll(tenant)
+    if (operation.right.audited && changes) server.monitor.changes.noteAll(concerned)
     return { ...reply, headers: { ...left, ...reply.headers } }
   }
 

@@ -121,6 +121,12 @@ export class LimitRules {
     return this.#rules.get(name)?.keyed === true
   }
 
+  /** The stored name of the owner of a limit, or of one key of it; null: all tenants share it. */
+  ownerOf(stored: string, key: string | undefined): string | null {
+    if (!this.isShared(stored)) return stored
+    return this.isKeyed(stored) && key !== undefined ? ownName(key, '') : null
+  }
+
   /** Returns whether a tenant draws from a budget together with others: from a shared one, but for its own key. */
   isOfAll(tenant: string, name: string, key: string): boolean {
     return tenant !== '' && this.isShared(name) && !(this.isKeyed(name) && key === tenant)

@@ -19,6 +19,11 @@ export interface Call<P, Q, B> {
   readonly search: () => URLSearchParams
   /** The caller's rights at this moment, for an answer that stays open. @throws {Refusal} 401 */
   readonly again: () => Promise<Access>
+  /**
+   * Says whose thing the request is about, by its stored name: viewers of that tenant look again after a change. Null:
+   * all tenants see the thing.
+   */
+  readonly concerns: (stored: string | null) => void
   /** Aborts when the client has disconnected. */
   readonly gone: () => AbortSignal
   /** A header of the request; null if it is absent. */

@@ -2,11 +2,13 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import { storableText } from '../../base/text.ts'
 import { fromJsonText } from '../../base/json-value.ts'
 import type { Logger } from '../../base/logger.ts'
-import { changeMany } from '../../engine/api/bulk.ts'
+import { type BulkHooks, changeMany } from '../../engine/api/bulk.ts'
 import type { Sluice } from '../../engine/engine.ts'
 import type { JobMatch } from '../../jobs/job-filter.ts'
 import type { Remote } from '../../remote/remote.ts'
-import type { JobChange } from '../../store/contract/change-jobs.ts'
+import type { ChangedJob, JobChange } from '../../store/contract/change-jobs.ts'
+import { ownName } from '../tenant.ts'
+import type { ChangeFeed } from './change-feed.ts'
 
 /** A change of many jobs on record. The store keeps it until newer ones take its place. */
 export interface BulkRecord {
@@ -49,8 +51,7 @@ export class BulkRunner {
   readonly #logger: Logger
   readonly #owner: string
   readonly #running = new Map<string, AbortController>()
-  /** Tells viewers that a record has changed. */
-  readonly #changed: (record: BulkRecord) => void
+  readonly #changes: ChangeFeed
   #timer: Timer | null = null
   #closed = false
 
@@ -60,14 +61,14 @@ export class BulkRunner {
     readonly clock: Clock
     readonly logger: Logger
     readonly owner: string
-    readonly changed: (record: BulkRecord) => void
+    readonly changes: ChangeFeed
   }) {
     this.#sluice = parts.sluice
     this.#remote = parts.remote
     this.#clock = parts.clock
     this.#logger = parts.logger
     this.#owner = parts.owner
-    this.#changed = parts.changed
+    this.#changes = parts.changes
     this.#lookLater()
   }
 
@@ -168,7 +169,8 @@ export class BulkRunner {
     }
     let beat = this.#clock.setTimer(beatNow, BEAT_EVERY_MS)
     try {
-      const hooks = { store, ...this.#sluice.jobs.changing(change) }
+      const { single, changed: report } = this.#sluice.jobs.changing(change)
+      const hooks: BulkHooks = { store, single, changed: (jobs) => report(jobs).finally(() => this.#tell(jobs, change)) }
       const onProgress = ({ changed }: { readonly changed: number }): void => {
         update({ changed: record.changed + changed })
         stopIfAsked().catch(() => undefined)
@@ -188,9 +190,19 @@ export class BulkRunner {
     }
   }
 
+  /** Tells viewers whose jobs have changed: an event names few of these changes. */
+  #tell(jobs: readonly ChangedJob[], change: JobChange): void {
+    for (const { id, queue } of jobs) {
+      this.#changes.note('jobs', id, queue)
+      for (const each of [queue, change.kind === 'place' ? (change.queue ?? queue) : queue])
+        this.#changes.note('queues', each, each)
+    }
+  }
+
   async #keep(record: BulkRecord): Promise<void> {
     await (await this.#remote.store()).keepSetting(PREFIX + record.id, JSON.stringify(record))
-    this.#changed(record)
+    const { id, tenant } = record
+    this.#changes.note('bulk', id, tenant === null ? null : ownName(tenant, ''))
   }
 
   async #forgetOld(): Promise<void> {

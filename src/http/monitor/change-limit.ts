@@ -36,7 +36,9 @@ function targetOf(call: Call<{ readonly name: string; readonly key?: string }, u
   const { name, key } = call.params
   const stored = storedLimit(call, name)
   requireOwnLimit(call, stored)
-  return { call, named: name, stored, key: key === undefined ? undefined : keyInPath(key) }
+  const own = key === undefined ? undefined : keyInPath(key)
+  call.concerns(call.server.limits.ownerOf(stored, own))
+  return { call, named: name, stored, key: own }
 }
 
 async function after({ call, named, stored, key }: Target): Promise<object> {

@@ -8,6 +8,7 @@ import { wordsJson } from '../flows/flow-json.ts'
 import { cursorBehind, flowStatesOf, placeOfCursor } from '../flows/look-at-flows.ts'
 import { notFound, Refusal } from '../refusal.ts'
 import { ExplanationJson, explanationJson } from './job-json.ts'
+import { ownName } from '../tenant.ts'
 import { monitorOperation, Reason, Time, timeOf, TimeOrNull, Why } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
 
@@ -180,6 +181,7 @@ async function named(call: Call<{ readonly id: string }, unknown, unknown>): Pro
   if (seenBy(call).tenant !== null) return (await seenFlow(call, id)).record
   const record = await (await call.server.remote.store()).getFlow(id)
   if (!record) throw notFound('flow', id)
+  if (record.owner) call.concerns(ownName(record.owner.tenant, ''))
   return record
 }
 

@@ -122,5 +122,6 @@ export const explainJob: Operation = monitorOperation({
 export async function seenJob(call: AnyCall, id: string): Promise<JobDetails> {
   const job = await call.server.remote.get(id)
   if (!job || !seenBy(call).owns(job.queue)) throw notFound('job', id)
+  call.concerns(job.queue)
   return job
 }

@@ -6,12 +6,11 @@ import type { Remote } from '../../remote/remote.ts'
 import type { QueueCount } from '../../store/contract/queues.ts'
 import type { SampledList, StoreSample } from '../../store/contract/sample.ts'
 import type { Throttled } from '../../store/contract/waits.ts'
-import { ownName } from '../tenant.ts'
 import { ChangeFeed } from './change-feed.ts'
 import { addTallies, addTally, type Tallies, type Tally } from '../../jobs/tally.ts'
 import type { SeriesRow } from '../../store/contract/series.ts'
 import { BackendsDown } from './backends-down.ts'
-import { type BulkRecord, BulkRunner } from './bulk-runner.ts'
+import { BulkRunner } from './bulk-runner.ts'
 import { Costly } from '../../base/costly.ts'
 import {
   byWaiting,
@@ -88,9 +87,7 @@ export class Monitor {
     this.#clock = clock
     this.redact = redactor(redact)
     this.changes = new ChangeFeed({ sluice, remote, clock })
-    const changed = ({ id, tenant }: BulkRecord): void =>
-      this.changes.note('bulk', id, tenant === null ? null : ownName(tenant, ''))
-    this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changed })
+    this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changes: this.changes })
     this.backendsDown = new BackendsDown(sluice, remote, clock)
     this.limits = new Costly(clock, async () => limitFigures(sluice.limits, await remote.store(), this.figureSources))
     this.counts = new Costly(

@@ -150,6 +150,7 @@ async function named(call: Call<{ readonly name: string }, unknown, unknown>): P
   const stored = seen.stored(name)
   const found = (await (await call.server.remote.store()).queues()).find((each) => each.name === stored)
   if (!found || !seen.owns(stored)) throw notFound('queue', name)
+  call.concerns(stored)
   return found
 }
 

@@ -132,6 +132,7 @@ async function named(call: Call<{ readonly name: string }, unknown, unknown>): P
   const stored = seen.stored(call.params.name)
   const found = seen.owns(stored) ? await call.server.sluice.schedules.get(stored) : null
   if (!found) throw notFound('schedule', call.params.name)
+  call.concerns(stored)
   return found
 }
 

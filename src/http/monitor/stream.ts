@@ -2,9 +2,8 @@ import { z } from 'zod'
 import type { Timer } from '../../base/clock.ts'
 import { type Call, operation, type Operation } from '../operation.ts'
 import { CHECK_EVERY_MS, stillAllowed } from '../still-allowed.ts'
-import type { ChangeMessage } from './change-feed.ts'
+import { type ChangeMessage, MISSED_AT_MOST } from './change-channel.ts'
 import { seenBy, type Seen } from './seen.ts'
-import { splitName } from '../tenant.ts'
 
 type AnyCall = Call<unknown, unknown, unknown>
 
@@ -45,7 +44,6 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
         let timer: Timer
         let checks = 0
         const send = (text: string): void => {
-          if (text === '') return
           if ((controller.desiredSize ?? 0) <= 0) return end(null)
           controller.enqueue(encoder.encode(text))
         }
@@ -57,13 +55,13 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
         const aborted = (): void => end(server.closing.aborted ? 'closing' : null)
         const check = (): void => {
           timer = server.clock.setTimer(check, CHECK_EVERY_MS)
-          if (++checks % BEAT_EVERY_CHECKS === 0) send(`id: ${changes.latest}\n: alive\n\n`)
+          if (++checks % BEAT_EVERY_CHECKS === 0) send(`id: ${channel.latest}\n: alive\n\n`)
           stillAllowed(call, NAME).then(
             (isAllowed) => (isAllowed ? undefined : end('revoked')),
             () => undefined,
           )
         }
-        const unlisten = changes.listen((message) => send(textOf(message, seen)))
+        const { channel, stop: unlisten } = changes.listen(seen.tenant, (message) => send(textOf(message, seen)))
         timer = server.clock.setTimer(check, CHECK_EVERY_MS)
         let isOpen = true
         stop = () => {
@@ -76,7 +74,7 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
           return true
         }
         signal.addEventListener('abort', aborted)
-        const missed = after === null ? [] : changes.after(after)
+        const missed = after === null ? [] : channel.after(after)
         send(
           eventOf('hello', {
             now: new Date(server.clock.now()).toISOString(),
@@ -84,9 +82,9 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
             started: new Date(server.startedMs).toISOString(),
           }),
         )
-        if (!missed || missed.length >= BEHIND_AT_MOST / 2) send(`id: ${changes.latest}\n${eventOf('reset', {})}`)
+        if (!missed || missed.length >= MISSED_AT_MOST) send(`id: ${channel.latest}\n${eventOf('reset', {})}`)
         else if (missed.length > 0) for (const message of missed) send(textOf(message, seen))
-        else send(`id: ${changes.latest}\n: listening\n\n`)
+        else send(`id: ${channel.latest}\n: listening\n\n`)
       },
       cancel: () => void stop(),
     },
@@ -94,22 +92,11 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
   )
 }
 
-/** A message for a viewer; empty: the viewer sees nothing of it. The next sign of life moves the viewer's place. */
+/** A message, by the viewer's own names. */
 function textOf({ id, atMs, topics }: ChangeMessage, seen: Seen): string {
-  const shown: Record<string, unknown> = {}
-  for (const [topic, names] of topics) {
-    const own = names === 'any' ? true : namesOf(topic, names, seen)
-    if (own === true || own.length > 0) shown[topic] = own
-  }
-  if (Object.keys(shown).length === 0) return ''
-  return `id: ${id}\n${eventOf('change', { at: new Date(atMs).toISOString(), topics: shown })}`
-}
-
-function namesOf(topic: string, names: ReadonlyMap<string, string | null>, seen: Seen): string[] | true {
-  const own = [...names].filter(([, owner]) => owner === null || seen.owns(owner))
-  // A flow has no owner in its name.
-  if (own.some(([name, owner]) => (owner === null && seen.tenant !== null) || splitName(name).name === '')) return true
-  return own.map(([name]) => (topic === 'jobs' ? name : seen.name(name)))
+  const shown = [...topics].map(([topic, names]) => [topic, names === 'any' || [...names].map((name) => seen.name(name))])
+  const data = { at: new Date(atMs).toISOString(), topics: Object.fromEntries(shown) as object }
+  return `id: ${id}\n${eventOf('change', data)}`
 }
 
 function eventOf(name: string, data: object): string {

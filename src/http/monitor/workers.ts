@@ -55,6 +55,7 @@ export const quietWorker: Operation = monitorOperation({
     const stored = seen.stored(call.params.name)
     const isSet = seen.owns(stored) && (await (await call.server.remote.store()).setDirective(stored, 'quiet'))
     if (!isSet) throw notFound('worker', call.params.name)
+    call.concerns(stored)
     call.server.remote.forget(stored)
     return { done: true }
   },

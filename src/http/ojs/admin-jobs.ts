@@ -195,6 +195,7 @@ async function* portions(
   do {
     const rows = { limit: left, offset: 0, bytes, ...(after !== null && { after }) }
     const found: DetailsPage = await find(call, filter, rows, oldestFirst)
+    for (const { queue } of found.jobs) call.concerns(queue)
     yield found
     left -= found.jobs.length
     after = found.next

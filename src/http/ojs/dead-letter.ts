@@ -11,6 +11,7 @@ import { JobParams, JobType, type Page, PageQuery, QueueName } from './schemas.t
 export async function deadJob(call: Call<unknown, unknown, unknown>, id: string): Promise<JobDetails> {
   const job = await call.server.remote.get(id)
   if (!job?.deadLetter || !maySee(call, job)) throw notFound('dead letter job', id)
+  call.concerns(job.queue)
   return job
 }
 

@@ -32,11 +32,11 @@ export const listEvents: Operation = operation({
       (types === null || types.some((type) => matchesType(type, logged.event.type))) &&
       (queues === null || queues.includes(String(logged.event.data['queue'])))
     const { events, bounds } = call.server
-    const found = events.after(Number(after ?? 0), matches, limit + 1)
+    const found = events.after(call.tenant, Number(after ?? 0), matches, limit + 1)
     const shown = fitting(found.slice(0, limit), bounds.answerBytes)
     const hasMore = found.length > shown.length
     // Events that did not match need no second search.
-    const seen = hasMore ? shown.at(-1)?.seq : events.latest
+    const seen = hasMore ? shown.at(-1)?.seq : events.latest(call.tenant)
     return ok({ events: shown.map(({ event }) => event), cursor: String(seen), has_more: hasMore })
   },
 })
@@ -119,7 +119,7 @@ function streamOf(
         send(': listening\n\n')
         // A returning listener receives the events that it missed, if they are still kept.
         if (after !== null)
-          for (const missed of server.events.after(after, matches, BEHIND_AT_MOST - 1)) sendEvent(missed)
+          for (const missed of server.events.after(call.tenant, after, matches, BEHIND_AT_MOST - 1)) sendEvent(missed)
       },
       cancel: () => stop(),
     },

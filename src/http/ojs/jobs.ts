@@ -11,6 +11,7 @@ import { isOwn, splitName } from '../tenant.ts'
 export async function namedJob(call: Call<unknown, unknown, unknown>, id: string): Promise<JobDetails> {
   const job = await call.server.remote.get(id)
   if (!job || !maySee(call, job)) throw notFound('job', id)
+  call.concerns(job.queue)
   return job
 }
 

@@ -75,6 +75,7 @@ export const deleteRateLimit: Operation = operation({
   async run(call) {
     const { params, query, server } = call
     if (call.tenant !== '' && server.limits.isShared(params.key)) throw sharedByAll(params.key)
+    call.concerns(server.limits.ownerOf(ownName(call.tenant, params.key), query.partition))
     const found = await definedLimit(call, params.key)
     const name = ownName(call.tenant, params.key)
     const { limits } = server.sluice

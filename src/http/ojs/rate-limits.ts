@@ -66,6 +66,7 @@ export const putRateLimit: Operation = operation({
   async run(call) {
     const { body, params, server } = call
     if (call.tenant !== '' && server.limits.isShared(params.key)) throw sharedByAll(params.key)
+    call.concerns(server.limits.ownerOf(ownName(call.tenant, params.key), body.partition))
     const name = ownName(call.tenant, params.key)
     const known = (await (await server.remote.store()).limits()).find((each) => each.name === name)
     if (!known && typeof body.expires_at === 'string') throw notFound('rate limit', params.key)
