@@ -126,9 +126,11 @@ export class Remote {
       request.queues,
       null,
       request.tasks ?? null,
+      request.waitMs,
     )
     if (directive !== 'running') return []
     const jobs = handed(await this.#claims.fetch(store, worker, request), store.nowUs())
+    if (request.signal?.aborted) await this.#workers.hangUp(store, request.worker)
     this.#runs.add(jobs)
     this.#sweeper.armAt(store, Math.min(...jobs.map(endOf)))
     return jobs

@@ -4,10 +4,11 @@ import type { Store } from '../store/contract/store.ts'
 interface Known extends Registration {
   readonly queues: string
   readonly tasks: string
-  readonly refreshedUs: number
+  /** The end of its life, as last written. */
+  readonly aliveUntilUs: number
 }
 
-/** A worker counts as live for this time after its last request. */
+/** A worker counts as live for this time after its last request, or after the end of that if it waits. */
 const ALIVE_US = 60_000_000
 const REFRESH_US = 5_000_000
 const REMEMBERED = 10_000
@@ -19,6 +20,7 @@ export class RemoteWorkers {
   /**
    * Registers a worker or extends its registration, at most every 5 s unless its content changes.
    * @param tasks the tasks that it asks for; null: any; absent: unknown
+   * @param waitMs the longest time that its request takes
    */
   async register(
     store: Store,
@@ -26,23 +28,34 @@ export class RemoteWorkers {
     queues: readonly string[],
     about: string | null,
     tasks?: readonly string[] | null,
+    waitMs = 0,
   ): Promise<{ readonly worker: number; readonly directive: Directive }> {
     const known = this.#known.get(name)
     const nowUs = store.nowUs()
     const taskNames = tasks === undefined ? (known?.tasks ?? '') : JSON.stringify(tasks)
     const same = (queues.length === 0 || known?.queues === JSON.stringify(queues)) && known?.tasks === taskNames
-    if (known && same && about === null && nowUs - known.refreshedUs < REFRESH_US) return known
+    const wantedUs = nowUs + waitMs * 1000 + ALIVE_US
+    const aliveUntilUs = Math.max(wantedUs, known?.aliveUntilUs ?? 0)
+    if (known && same && about === null && known.aliveUntilUs > wantedUs - REFRESH_US) return known
     const registration = await store.registerWorker({
       name,
       queues,
-      aliveUs: ALIVE_US,
+      aliveUs: aliveUntilUs - nowUs,
       about,
       ...(tasks !== undefined && { tasks }),
     })
     const kept = queues.length === 0 && known ? known.queues : JSON.stringify(queues)
     if (this.#known.size >= REMEMBERED) this.#known.clear()
-    this.#known.set(name, { ...registration, queues: kept, tasks: taskNames, refreshedUs: nowUs })
+    this.#known.set(name, { ...registration, queues: kept, tasks: taskNames, aliveUntilUs })
     return registration
+  }
+
+  /** Ends the wait of a worker whose client has gone: from now on it is silent. */
+  async hangUp(store: Store, name: string): Promise<void> {
+    const known = this.#known.get(name)
+    if (!known || known.aliveUntilUs <= store.nowUs() + ALIVE_US) return
+    await store.registerWorker({ name, queues: [], aliveUs: ALIVE_US, about: null })
+    this.#known.delete(name)
   }
 
   clear(): void {

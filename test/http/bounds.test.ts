@@ -143,6 +143,35 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     expect([(await beat('four')).status, (await beat('five')).status]).toEqual([200, 422])
   })
 
+  test('workers, and one that polls keeps its place for a minute after its poll has ended', async () => {
+    const d = await open({ workers: 1 })
+    const a = asTenant('acme')
+    const fetch = (worker_id: string, wait?: string, sending: Sending = a): Promise<Answer> =>
+      d.post('/ojs/v1/workers/fetch', { queues: ['q'], worker_id, ...(wait !== undefined && { wait }) }, sending)
+    const others = async (): Promise<number> => (await fetch('other')).status
+    for (const beats of [false, true]) {
+      expect((await fetch('one')).status).toBe(200)
+      await d.clock.advance('4s')
+      const polling = fetch('one', '60s')
+      await d.clock.advance('20s')
+      if (beats) await d.post('/ojs/v1/workers/heartbeat', { worker_id: 'one', active_jobs: [] }, a)
+      await d.clock.advance('40s')
+      expect([(await polling).status, await others()]).toEqual([200, 422])
+      await d.clock.advance('55s')
+      expect(await others()).toBe(422)
+    }
+    // One whose client has gone in the middle of its poll is silent from then on.
+    const gone = new AbortController()
+    const polling = fetch('one', '60s', { ...a, signal: gone.signal }).catch(() => null)
+    await d.clock.advance('10s')
+    gone.abort()
+    await polling
+    await d.clock.advance('55s')
+    expect(await others()).toBe(422)
+    await d.clock.advance('10s')
+    expect(await others()).toBe(200)
+  })
+
   test('workers, and hundreds of heartbeats of one ask the store once', async () => {
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
     const store = await createStore(kind.create(), { clock, durability: 'process', retention: RETENTION })
