@@ -12,10 +12,15 @@ const WORDS: Readonly<Record<Kept, string>> = {
 }
 const RETRY_AFTER_S = 1
 
+/** A caller among those that are counted: a token, or who an application says that it is. */
+export function callerOf({ name, tenant }: Pick<Access, 'name' | 'tenant'>): string {
+  return JSON.stringify([name, tenant])
+}
+
 /** Counts the open answers and running changes of each token on this process. All callers without tokens count as one. */
 export class HeldOpen {
   readonly #bounds: Required<Bounds>
-  readonly #counts = new WeakMap<Access, Record<Kept, number>>()
+  readonly #counts = new Map<string, number>()
 
   constructor(bounds: Required<Bounds>) {
     this.#bounds = bounds
@@ -23,20 +28,30 @@ export class HeldOpen {
 
   /** Counts one more, until the returned function is called. Further calls change nothing. @throws {Refusal} 429 */
   take(access: Access, kind: Kept): () => void {
-    const counts = this.#counts.get(access) ?? { streams: 0, polls: 0, bulks: 0 }
-    this.#counts.set(access, counts)
     const bound = this.#bounds[kind]
-    if (counts[kind] >= bound)
+    const caller = callerOf(access)
+    if ((this.#counts.get(`${kind} ${caller}`) ?? 0) >= bound)
       throw new Refusal(429, 'rate_limited', `The token has ${bound} ${WORDS[kind]}, the most that it may.`, {
         retryable: true,
         details: { resource: kind, bound },
         hint: `Let one of them end first, or raise bounds.${kind} in the configuration of the server.`,
         headers: { 'Retry-After': String(RETRY_AFTER_S) },
       })
-    counts[kind]++
+    return this.add(caller, kind)
+  }
+
+  /** Counts one more of a caller, even beyond the bound, until the returned function is called. */
+  add(caller: string, kind: Kept): () => void {
+    const place = `${kind} ${caller}`
+    const count = (by: number): void => {
+      const now = (this.#counts.get(place) ?? 0) + by
+      if (now === 0) this.#counts.delete(place)
+      else this.#counts.set(place, now)
+    }
+    count(1)
     let held = true
     return () => {
-      if (held) counts[kind]--
+      if (held) count(-1)
       held = false
     }
   }

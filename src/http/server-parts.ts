@@ -46,7 +46,8 @@ export function serverParts(
   const limits = new LimitRules(options.limits)
   const names = new TenantNames(remote, clock, bounds)
   const budgets = budgetsOf(options, { limits, names, remote, clock })
-  const monitor = new Monitor({ sluice, remote, clock, logger, newId, redact: options.redact })
+  const heldOpen = new HeldOpen(bounds)
+  const monitor = new Monitor({ sluice, remote, clock, logger, newId, heldOpen, redact: options.redact })
   const { backend = 'sqlite' } = options
   let events: EventLog | null = null
   const server: Server = {
@@ -72,7 +73,7 @@ export function serverParts(
     // A test suite needs exact counts, even on a busy machine.
     counts: new QueueCounts(remote, clock, testMode ? 0 : undefined),
     bounds,
-    heldOpen: new HeldOpen(bounds),
+    heldOpen,
     names,
     monitor,
     metrics: new Metrics({ sluice, remote, clock, monitor, version, backend }),

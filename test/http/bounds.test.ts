@@ -402,6 +402,34 @@ describe('a token holds open at most so many', () => {
   })
 })
 
+test.each(KINDS)('on $name, a change of many jobs that a server takes over counts for its token', async (kind) => {
+  const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+  const store = await createStore(kind.create(), { clock, durability: 'process', retention: RETENTION })
+  const { promise: goOn, resolve: open } = Promise.withResolvers<void>()
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+  const changeJobs = store.changeJobs.bind(store)
+  store.changeJobs = async (...of) => (begin(), await goOn, changeJobs(...of))
+  const tokens: Token[] = ['a', 'b'].map((name) => ({ token: name.repeat(20), name, scopes: ['admin'], tenant: '*' }))
+  const d = await HttpHarness.open({ clock, engine: { store }, http: { tokens, bounds: { bulks: 1 } } })
+  const as = (name: string): Sending => ({ headers: { Authorization: `Bearer ${name.repeat(20)}` } })
+  await d.push({}, {}, as('a'))
+  const lost = {
+    ...{ id: 'lost', action: 'cancel', filter: {}, change: { kind: 'cancel' }, match: {}, state: 'running', total: 1 },
+    ...{ changed: 0, by: 'a', caller: '["a",null]', reason: null, tenant: null, createdMs: clock.now(), updatedMs: clock.now() },
+    ...{ finishedMs: null, error: null, owner: 'gone' },
+  }
+  await store.keepSetting('monitor.bulk.lost', JSON.stringify(lost))
+  await d.clock.advance('45s')
+  await begun
+  const change = (by: string): Promise<Answer> =>
+    d.post('/monitor/v1/bulk', { action: 'retry', filter: { queue: 'none' } }, as(by))
+  expect(refusal(await change('a'))).toEqual([429, 'rate_limited', 'bulks'])
+  expect((await change('b')).status).toBe(202)
+  open()
+  await expect.poll(async () => (await d.get('/monitor/v1/bulk/lost', as('a'))).body['state']).toBe('done')
+  await expect.poll(async () => (await change('a')).status).toBe(202)
+})
+
 test('a token has at most so many changes of many jobs under way; one that ended makes room', async () => {
   const tokens: Token[] = ['a', 'b'].map((name) => ({
     token: name.repeat(20),

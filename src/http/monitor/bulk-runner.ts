@@ -8,6 +8,7 @@ import type { JobMatch } from '../../jobs/job-filter.ts'
 import type { Remote } from '../../remote/remote.ts'
 import type { ChangedJob, JobChange } from '../../store/contract/change-jobs.ts'
 import { ownName } from '../tenant.ts'
+import type { HeldOpen } from '../held-open.ts'
 import type { ChangeFeed } from './change-feed.ts'
 
 /** A change of many jobs on record. The store keeps it until newer ones take its place. */
@@ -23,6 +24,8 @@ export interface BulkRecord {
   readonly total: number
   readonly changed: number
   readonly by: string
+  /** The caller for whom it counts while it runs; absent: an earlier version has begun it. */
+  readonly caller?: string
   readonly reason: string | null
   /** Null: of all tenants. */
   readonly tenant: string | null
@@ -52,6 +55,7 @@ export class BulkRunner {
   readonly #owner: string
   readonly #running = new Map<string, AbortController>()
   readonly #changes: ChangeFeed
+  readonly #heldOpen: HeldOpen
   #timer: Timer | null = null
   #closed = false
 
@@ -62,6 +66,7 @@ export class BulkRunner {
     readonly logger: Logger
     readonly owner: string
     readonly changes: ChangeFeed
+    readonly heldOpen: HeldOpen
   }) {
     this.#sluice = parts.sluice
     this.#remote = parts.remote
@@ -69,6 +74,7 @@ export class BulkRunner {
     this.#logger = parts.logger
     this.#owner = parts.owner
     this.#changes = parts.changes
+    this.#heldOpen = parts.heldOpen
     this.#lookLater()
   }
 
@@ -131,11 +137,11 @@ export class BulkRunner {
       if (record.state === 'running' && !this.#running.has(record.id) && nowMs - record.updatedMs >= LOST_AFTER_MS) {
         const taken = { ...record, owner: this.#owner, updatedMs: nowMs }
         await this.#keep(taken)
-        this.#run(taken)
+        this.#run(taken, this.#heldOpen.add(record.caller ?? '', 'bulks'))
       }
   }
 
-  #run(record: BulkRecord, ended?: () => void): void {
+  #run(record: BulkRecord, ended: () => void): void {
     const controller = new AbortController()
     this.#running.set(record.id, controller)
     void this.#work(record, controller.signal)
@@ -144,7 +150,7 @@ export class BulkRunner {
       )
       .finally(() => {
         this.#running.delete(record.id)
-        ended?.()
+        ended()
       })
   }
 

@@ -4,6 +4,7 @@ import type { JobMatch, TimeBound } from '../../jobs/job-filter.ts'
 import { jobFilterOfTexts } from '../../jobs/job-filter-text.ts'
 import { knownQueue } from '../../engine/api/queues.ts'
 import type { JobChange } from '../../store/contract/change-jobs.ts'
+import { callerOf } from '../held-open.ts'
 import { type Call, operation, type Operation } from '../operation.ts'
 import { Priority } from '../priority.ts'
 import { invalid, notFound } from '../refusal.ts'
@@ -76,6 +77,7 @@ export const startBulk: Operation = operation({
         match: match ?? { ids: [] },
         total,
         by: call.access.name,
+        caller: callerOf(call.access),
         reason,
         tenant: seenBy(call).tenant,
         createdMs: server.clock.now(),

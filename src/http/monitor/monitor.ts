@@ -6,6 +6,7 @@ import type { Remote } from '../../remote/remote.ts'
 import type { QueueCount } from '../../store/contract/queues.ts'
 import type { SampledList, StoreSample } from '../../store/contract/sample.ts'
 import type { Throttled } from '../../store/contract/waits.ts'
+import type { HeldOpen } from '../held-open.ts'
 import { ChangeFeed } from './change-feed.ts'
 import { addTallies, addTally, type Tallies, type Tally } from '../../jobs/tally.ts'
 import type { SeriesRow } from '../../store/contract/series.ts'
@@ -48,6 +49,7 @@ interface MonitorParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly newId: () => string
+  readonly heldOpen: HeldOpen
   /** Absent: values that look like secrets are hidden. */
   readonly redact?: Redact | undefined
 }
@@ -82,12 +84,12 @@ export class Monitor {
   readonly throttled: Costly<Omit<Throttled, 'next'>>
 
   /** @throws {SluiceError} `option.invalid` for `redact` */
-  constructor({ sluice, remote, clock, logger, newId, redact }: MonitorParts) {
+  constructor({ sluice, remote, clock, logger, newId, heldOpen, redact }: MonitorParts) {
     this.#remote = remote
     this.#clock = clock
     this.redact = redactor(redact)
     this.changes = new ChangeFeed({ sluice, remote, clock })
-    this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changes: this.changes })
+    this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changes: this.changes, heldOpen })
     this.backendsDown = new BackendsDown(sluice, remote, clock)
     this.limits = new Costly(clock, async () => limitFigures(sluice.limits, await remote.store(), this.figureSources))
     this.counts = new Costly(
