@@ -86,9 +86,13 @@ function concerns(pause: OverrideView, waitsOn: JobExplanation['waitsOn']): bool
 }
 
 /** By whom, why, and until when. */
-function pauseInWords({ by, reason, until }: OverrideView): string {
-  const whom = `${by === null ? '' : ` by ${by}`}${reason === null ? '' : ` (${reason})`}`
-  return `${whom} until ${until ? until.toISOString() : 'it is resumed'}`
+function pauseInWords(pause: OverrideView): string {
+  return `${authorInWords(pause)} until ${pause.until ? pause.until.toISOString() : 'it is resumed'}`
+}
+
+/** By whom a limit is paused, and why; empty: unknown. */
+export function authorInWords({ by, reason }: Pick<OverrideView, 'by' | 'reason'>): string {
+  return `${by === null ? '' : ` by ${by}`}${reason === null ? '' : ` (${reason})`}`
 }
 
 /** A bucket's name in words. */

@@ -5,6 +5,8 @@ import type { FlowOwner } from '../../jobs/flow.ts'
 import type { JobError } from '../../jobs/job-error.ts'
 import { failedStepOf } from '../../jobs/stored-error.ts'
 import { explanationJson, ownWords } from '../ojs/explain-job.ts'
+import type { Call } from '../operation.ts'
+import { toldWords } from '../told-overrides.ts'
 import { splitName } from '../tenant.ts'
 import { ownKey } from './owner.ts'
 
@@ -25,18 +27,26 @@ export function flowJson(flow: FlowView, owner: FlowOwner): Record<string, unkno
   }
 }
 
-/** A flow with its result and its steps as JSON. @param bytes the room for results */
-export function inspectionJson(flow: FlowInspection, owner: FlowOwner, bytes: number): Record<string, unknown> {
-  const room = { left: bytes }
+/** A flow with its result and its steps as JSON. */
+export function inspectionJson(
+  call: Call<unknown, unknown, unknown>,
+  flow: FlowInspection,
+  owner: FlowOwner,
+): Record<string, unknown> {
+  const room = { left: call.server.bounds.answerBytes }
   return {
     ...flowJson(flow, owner),
     ...resultJson(flow.result, flow.state === 'completed', room),
-    steps: flow.steps.map((step) => stepJson(step, room)),
+    steps: flow.steps.map((step) => stepJson(call, step, room)),
   }
 }
 
 /** A step as JSON. @param room for its result, in bytes; it shrinks */
-export function stepJson(step: FlowStepView, room: { left: number }): Record<string, unknown> {
+export function stepJson(
+  call: Call<unknown, unknown, unknown>,
+  step: FlowStepView,
+  room: { left: number },
+): Record<string, unknown> {
   const { name, state, attempt, startedAt, finishedAt, waitedMs, waitedFor, wait, until, signals, child, left } = step
   return {
     name,
@@ -49,7 +59,7 @@ export function stepJson(step: FlowStepView, room: { left: number }): Record<str
       limit: splitName(waitedFor.limit).name,
       key: waitedFor.key === '' ? null : waitedFor.key,
     },
-    wait: wait && explanationJson(wait),
+    wait: wait && explanationJson(call, wait),
     until: time(until),
     signals,
     child,
@@ -60,9 +70,13 @@ export function stepJson(step: FlowStepView, room: { left: number }): Record<str
 }
 
 /** Words about a flow, with the tenant's own names of limits and queues. */
-export function wordsJson(words: string, waits: readonly FlowStepView[]): string {
+export async function wordsJson(
+  call: Call<unknown, unknown, unknown>,
+  words: string,
+  waits: readonly FlowStepView[],
+): Promise<string> {
   const jobs = waits.flatMap(({ wait }): JobExplanation[] => (wait ? [wait] : []))
-  return jobs.reduce((text, wait) => ownWords(text, wait), words)
+  return jobs.reduce((text, wait) => ownWords(text, wait), await toldWords(call, words))
 }
 
 /** A result while there is room for it; else the note that it is left out. */

@@ -49,7 +49,7 @@ export const getFlow: Operation = operation({
     const { owner } = await namedFlow(call, id)
     const flow = await call.server.sluice.flows.inspect(id)
     if (!flow) throw notFound('flow', id)
-    return ok(inspectionJson(flow, owner, call.server.bounds.answerBytes))
+    return ok(inspectionJson(call, flow, owner))
   },
 })
 
@@ -67,7 +67,8 @@ export const explainFlow: Operation = operation({
     const found = await call.server.sluice.flows.explain(id)
     if (!found) throw notFound('flow', id)
     const room = { left: call.server.bounds.answerBytes }
-    return ok({ words: wordsJson(found.words, found.waits), waits: found.waits.map((step) => stepJson(step, room)) })
+    const words = await wordsJson(call, found.words, found.waits)
+    return ok({ words, waits: found.waits.map((step) => stepJson(call, step, room)) })
   },
 })
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Call } from '../operation.ts'
+import { toldOverride } from '../told-overrides.ts'
 import type { FailingTask } from './monitor.ts'
 import type { QueueAnswer } from './queues.ts'
 import { onlyKey, seenBy, seesLimit } from './seen.ts'
@@ -138,12 +139,13 @@ async function ofLimits(call: Call<unknown, unknown, unknown>): Promise<Attentio
         count: waiting,
       })
     const pause = limit.overrides.find((each) => each.kind === 'pause' && each.key === null)
+    const { by = null } = pause ? toldOverride(call, pause) : {}
     if (pause && waiting > 0)
       found.push({
         kind: 'limit.paused',
         severity: pause.until ? 'info' : 'warning',
         subject: { limit: name },
-        words: `The limit ${name} is paused${pause.by === null ? '' : ` by ${pause.by}`}, and ${waiting} jobs wait for it.`,
+        words: `The limit ${name} is paused${by === null ? '' : ` by ${by}`}, and ${waiting} jobs wait for it.`,
         action: pause.until ? 'It ends by itself.' : 'Resume it when its jobs may start.',
         count: waiting,
       })

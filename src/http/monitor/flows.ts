@@ -121,7 +121,7 @@ export const explainFlow: Operation = monitorOperation({
     await named(call)
     const found = await call.server.sluice.flows.explain(call.params.id)
     if (!found) throw notFound('flow', call.params.id)
-    const words = seenBy(call).tenant === null ? found.words : wordsJson(found.words, found.waits)
+    const words = seenBy(call).tenant === null ? found.words : await wordsJson(call, found.words, found.waits)
     return { words, waits: found.waits.map((step) => stepJson(call, step)) }
   },
 })

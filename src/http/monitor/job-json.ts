@@ -4,6 +4,7 @@ import type { JobView } from '../../engine/api/job-view.ts'
 import { STATES } from '../../jobs/job-state.ts'
 import type { Call } from '../operation.ts'
 import { ownWords } from '../ojs/explain-job.ts'
+import { toldExplanation } from '../told-overrides.ts'
 import { OverrideJson, overrideJson } from './limit-json.ts'
 import { Time, timeOf, TimeOrNull } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
@@ -97,7 +98,8 @@ export function jobRow(call: AnyCall, job: JobView): object {
 }
 
 /** An explanation as JSON, with the caller's own names of limits and queues. */
-export function explanationJson(call: AnyCall, found: JobExplanation): Explained {
+export function explanationJson(call: AnyCall, explained: JobExplanation): Explained {
+  const found = toldExplanation(call, explained)
   const seen = seenBy(call)
   const own = <T extends { readonly limit: string; readonly key: string | null }>(use: T): T => ({
     ...use,

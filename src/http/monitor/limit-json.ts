@@ -5,6 +5,7 @@ import type { OverrideView } from '../../engine/api/override-view.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { policyInWords } from '../../policy/limits/policy-words.ts'
 import type { Call } from '../operation.ts'
+import { toldOverride } from '../told-overrides.ts'
 import { Time, timeOf, TimeOrNull } from './monitor-operation.ts'
 import type { LimitFigures } from '../../engine/api/limit-figures.ts'
 import { onlyKey, seenBy, seesKey } from './seen.ts'
@@ -80,7 +81,8 @@ export const LimitJson: z.ZodType = z.object({
 LimitJson.register(z.globalRegistry, { id: 'MonitorLimit' })
 
 /** An override or a pause as JSON, by the caller's name of its limit. */
-export function overrideJson(call: AnyCall, { since, until, ended, change, ...rest }: OverrideView): object {
+export function overrideJson(call: AnyCall, override: OverrideView): object {
+  const { since, until, ended, change, ...rest } = toldOverride(call, override)
   return {
     ...rest,
     limit: seenBy(call).name(rest.limit),

@@ -1,6 +1,7 @@
 import type { JobExplanation } from '../../engine/api/job-explanation.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { toldExplanation } from '../told-overrides.ts'
 import { splitName } from '../tenant.ts'
 import { codeOf } from './job-json.ts'
 import { namedJob } from './jobs.ts'
@@ -16,7 +17,7 @@ export const explainJob: Operation = operation({
   answers: { 200: 'The reason why the job waits.' },
   async run(call) {
     const { id } = await namedJob(call, call.params.id)
-    return ok(explanationJson(await call.server.sluice.jobs.explain(id)))
+    return ok(explanationJson(call, await call.server.sluice.jobs.explain(id)))
   },
 })
 
@@ -43,7 +44,11 @@ function waitJson(found: JobExplanation): Record<string, unknown> | undefined {
 }
 
 /** The explanation of a job as JSON. */
-export function explanationJson(found: JobExplanation): Record<string, unknown> {
+export function explanationJson(
+  call: Call<unknown, unknown, unknown>,
+  explained: JobExplanation,
+): Record<string, unknown> {
+  const found = toldExplanation(call, explained)
   const time = (date: Date | null): string | null => date?.toISOString() ?? null
   const bucket = (of: { limit: string; key: string | null } | null): object | null =>
     of && { limit: splitName(of.limit).name, key: of.key }

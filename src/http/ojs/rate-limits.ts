@@ -11,6 +11,7 @@ import type { BucketBacklog } from '../../store/contract/waits.ts'
 import { denied, sharedByAll } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound, unprocessable } from '../refusal.ts'
+import { toldOverride } from '../told-overrides.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 import { timeOf } from './job-json.ts'
 import { pageOf } from './pages.ts'
@@ -189,11 +190,11 @@ function spacingOf({ rule, spacing }: LimitPolicy): SpacingRule | undefined {
 
 /** A limit, or one budget of it, as JSON. */
 export async function limitJson(
-  { server }: Call<unknown, unknown, unknown>,
+  call: Call<unknown, unknown, unknown>,
   { name, policy }: LimitDefinition,
   partition: string | undefined,
 ): Promise<Record<string, unknown>> {
-  const store = await server.remote.store()
+  const store = await call.server.remote.store()
   // The answer has the sums of all budgets, and the remaining units of the shared one only: the number of budgets is
   // unbounded.
   const [bucket] = await store.inspect(name, keyOf(partition, name) ?? SHARED_KEY)
@@ -219,13 +220,10 @@ export async function limitJson(
     }),
     ...guardJson(current),
     waiting_count: waiting,
-    overrides: bucket?.overrides.map(viewOfOverride).map(({ kind, change, until, by, reason }) => ({
-      kind,
-      change,
-      expires_at: until,
-      by,
-      reason,
-    })),
+    overrides: bucket?.overrides.map((each) => {
+      const { kind, change, until, by, reason } = toldOverride(call, viewOfOverride(each))
+      return { kind, change, expires_at: until, by, reason }
+    }),
     partitions: partition === undefined ? (totals?.keys ?? 0) : 1,
   }
 }
