@@ -2,6 +2,7 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { withoutPassword } from '../base/text.ts'
 import type { Store } from '../store/contract/store.ts'
 import { type Paint, paintFor } from './demo/paint.ts'
 
@@ -124,16 +125,30 @@ function interruption(watch: boolean): { within(ms: number): Promise<boolean> } 
 }
 
 /** Prints an error in words and sets the exit code: 1 for a finding, 2 for a usage error. */
-export async function reportErrors(work: () => Promise<void>): Promise<void> {
+export async function reportErrors(
+  work: () => Promise<void>,
+  isFinding: (code: string) => boolean = isFound,
+): Promise<void> {
   try {
     await work()
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
-    const found =
-      /^(store|job|flow|queue\.drain|unique\.conflict)(\.|$)/.test(error.code) && error.code !== 'store.url.invalid'
-    process.exitCode = found || error.code.endsWith('.unknown') ? 1 : 2
-    process.stderr.write(`error ${error.code}: ${error.message}\n`)
+    process.exitCode = isFinding(error.code) ? 1 : 2
+    process.stderr.write(errorLine(error))
   }
+}
+
+/** The one line of an error on standard error, without passwords. */
+export function errorLine(error: unknown): string {
+  const code = error instanceof SluiceError ? ` ${error.code}` : ''
+  const message = error instanceof Error ? error.message : String(error)
+  return `error${code}: ${withoutPassword(message).replaceAll(/\s*\n\s*/g, ' ')}\n`
+}
+
+/** Whether an error tells of what a command has found, rather than of how it was called. */
+function isFound(code: string): boolean {
+  const found = /^(store|job|flow|queue\.drain|unique\.conflict)(\.|$)/.test(code) && code !== 'store.url.invalid'
+  return found || code.endsWith('.unknown')
 }
 
 /** Reads a priority; its range is checked where it is stored. @throws {SluiceError} `cli.usage` */

@@ -130,7 +130,13 @@ export class EventLog {
     this.#counts.set(type, (this.#counts.get(type) ?? 0) + 1)
     const atMs = this.#clock.now()
     const durationMs = 'id' in payload ? this.#duration(type, payload.id, atMs) : null
-    const record: EventRecord = { type, payload: { ...payload } as EventRecord['payload'], atMs, durationMs, newId: this.#newId }
+    const record: EventRecord = {
+      type,
+      payload: { ...payload } as EventRecord['payload'],
+      atMs,
+      durationMs,
+      newId: this.#newId,
+    }
     const { tenant } = ownerOf(record.payload)
     const logged = new LoggedEvent(tenant, this.#next(tenant), record)
     this.#events.push(logged)

@@ -68,17 +68,17 @@ test('no password and no token is shown, in words or as JSON', async () => {
 })
 
 test.each<[string, unknown, readonly string[], NodeJS.ProcessEnv, number, RegExp]>([
-  ['a limit that is none', { limits: { c: { max: 1 } } }, [], {}, 1, /policy\.invalid/],
-  ['an unknown member', { databse: 1 }, [], {}, 1, /databse/],
-  ['a port of the file', { port: 70_000 }, [], {}, 1, /port of the configuration .* 0 to 65535/],
-  ['a level of the environment', {}, [], { SLUICE_LOG: 'loud' }, 1, /option\.invalid: SLUICE_LOG is invalid: "loud"/],
-  ['a variable without tokens', {}, [], { SLUICE_TOKENS: '[]' }, 1, /SLUICE_TOKENS holds no tokens/],
+  ['a limit that is none', { limits: { c: { max: 1 } } }, [], {}, 2, /policy\.invalid/],
+  ['an unknown member', { databse: 1 }, [], {}, 2, /databse/],
+  ['a port of the file', { port: 70_000 }, [], {}, 2, /port of the configuration .* 0 to 65535/],
+  ['a level of the environment', {}, [], { SLUICE_LOG: 'loud' }, 2, /option\.invalid: SLUICE_LOG is invalid: "loud"/],
+  ['a variable without tokens', {}, [], { SLUICE_TOKENS: '[]' }, 2, /SLUICE_TOKENS holds no tokens/],
   ['a host for all without tokens', {}, ['--host', '0.0.0.0'], {}, 2, /full access/],
   ['a file that is not JSON', '{', [], {}, 2, /--config \S+ cannot be read: it is no JSON/],
   ['an option that is none', {}, ['--prot', '1'], {}, 2, /unknown option '--prot'/],
   ['a store that is none', {}, ['--store', 'mysql://h/x'], {}, 2, /store\.url\.invalid: .*mysql:/],
   ['a store of no text', {}, ['--store', ''], {}, 2, /store\.url\.invalid: .*""/],
-  ['a store of the file that is none', { store: 'jobs.db' }, [], {}, 1, /store\.url\.invalid: .*jobs\.db/],
+  ['a store of the file that is none', { store: 'jobs.db' }, [], {}, 2, /store\.url\.invalid: .*jobs\.db/],
   [
     'budgets at no backend',
     {},
@@ -87,11 +87,13 @@ test.each<[string, unknown, readonly string[], NodeJS.ProcessEnv, number, RegExp
     2,
     /limiter\.url\.invalid: .*http:\/\/u:\*\*\*@h/,
   ],
-  ['a store of the environment', {}, [], { SLUICE_STORE: 'mysql://h/x' }, 1, /store\.url\.invalid: .*mysql:/],
+  ['a store of the environment', {}, [], { SLUICE_STORE: 'mysql://h/x' }, 2, /store\.url\.invalid: .*mysql:/],
+  ['a limit that is not defined', { types: { a: { limits: [{ limit: 'c' }] } } }, [], {}, 2, /the limit c/],
   ['a duration that is none', {}, ['--drain-delay', 'soon'], {}, 2, /--drain-delay/],
 ])('%s ends it with the reason', async (_, content, args, env, code, words) => {
   const { code: ended, out, err } = await sluice(['config', '--config', file(content), ...args], { env })
   expect(out).toBe('')
   expect(err).toMatch(words)
+  expect(err).toMatch(/^error[ :].*\n(\(.*\)\n)?$/)
   expect(ended).toBe(code)
 })

@@ -66,6 +66,8 @@ describe('a start that fails ends the process with one line', () => {
   const cases: [string, () => string[], RegExp][] = [
     ['a store that does not answer', () => ['--store', 'postgres://u:s3cret@127.0.0.1:1/x'], /store\.io/],
     ['a file that cannot be', () => ['--store', 'sqlite:/nowhere/at/all.db'], /store\.io/],
+  ]
+  const wrong: [string, () => string[], RegExp][] = [
     ['an unknown member of the configuration', () => ['--config', config({ limit: {} })], /option\.invalid/],
     ['a limit that is none', () => ['--config', config({ limits: { c: { max: 1 } } })], /policy\.invalid/],
     ['the same token twice', () => ['--config', config({ tokens: [ADMIN, { ...ADMIN, name: 'x' }] })], /same token/],
@@ -75,14 +77,17 @@ describe('a start that fails ends the process with one line', () => {
       /tenant is missing/,
     ],
   ]
-  test.each(cases)('%s', async (_, flags, words) => {
-    const running = run(['--port', '0', ...flags()])
-    expect(await running.closed).toBe(1)
-    const lines = running.said().trimEnd().split('\n')
-    expect(lines.filter((line) => line.startsWith('error '))).toHaveLength(1)
-    expect(lines.at(-1)).toMatch(words)
-    expect(running.said()).not.toMatch(/s3cret|admin-0123456789abc|\n\s+at /)
-  })
+  test.each([...cases.map((each) => [...each, 1] as const), ...wrong.map((each) => [...each, 2] as const)])(
+    '%s',
+    async (_, flags, words, code) => {
+      const running = run(['--port', '0', ...flags()])
+      expect(await running.closed).toBe(code)
+      const lines = running.said().trimEnd().split('\n')
+      expect(lines.filter((line) => line.startsWith('error '))).toHaveLength(1)
+      expect(lines.at(-1)).toMatch(words)
+      expect(running.said()).not.toMatch(/s3cret|admin-0123456789abc|\n\s+at /)
+    },
+  )
 
   test.each([
     ['--store', /store\.url\.invalid/],
@@ -92,6 +97,15 @@ describe('a start that fails ends the process with one line', () => {
     expect(await running.closed).toBe(2)
     expect(running.said()).toMatch(words)
     expect(running.said()).not.toMatch(/s3cret|\n\s+at /)
+  })
+
+  test('a wrong store of the environment', async () => {
+    const running = run(['--port', '0'], { SLUICE_STORE: 'mysql://u:s3cret@host/x' })
+    expect([await running.closed, running.said()]).toEqual([
+      2,
+      expect.stringMatching(/^error store\.url\.invalid: .*\n$/),
+    ])
+    expect(running.said()).not.toContain('s3cret')
   })
 
   test('a port that is taken', async () => {
@@ -121,8 +135,8 @@ describe('--check', () => {
   })
 
   test.each([
-    [{ tokens: [{ ...ADMIN, scopes: ['root'] }] }, 1],
-    [{ types: { a: { limits: [{ limit: 'typo' }] } } }, 1],
+    [{ tokens: [{ ...ADMIN, scopes: ['root'] }] }, 2],
+    [{ types: { a: { limits: [{ limit: 'typo' }] } } }, 2],
   ])('%j ends with %d', async (json, code) => {
     expect(await run(['--check', '--config', config(json)]).closed).toBe(code)
   })
@@ -144,7 +158,7 @@ describe('tokens', () => {
 
   test.each(['[]', 'no json', '{}'])('of a variable that holds %s leave no server open', async (value) => {
     const running = run(['--port', '0'], { SLUICE_TOKENS: value })
-    expect(await running.closed).toBe(1)
+    expect(await running.closed).toBe(2)
   })
 })
 

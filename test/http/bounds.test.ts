@@ -415,7 +415,15 @@ test.each(KINDS)('on $name, a change of many jobs that a server takes over count
   await d.push({}, {}, as('a'))
   const lost = {
     ...{ id: 'lost', action: 'cancel', filter: {}, change: { kind: 'cancel' }, match: {}, state: 'running', total: 1 },
-    ...{ changed: 0, by: 'a', caller: '["a",null]', reason: null, tenant: null, createdMs: clock.now(), updatedMs: clock.now() },
+    ...{
+      changed: 0,
+      by: 'a',
+      caller: '["a",null]',
+      reason: null,
+      tenant: null,
+      createdMs: clock.now(),
+      updatedMs: clock.now(),
+    },
     ...{ finishedMs: null, error: null, owner: 'gone' },
   }
   await store.keepSetting('monitor.bulk.lost', JSON.stringify(lost))

@@ -27,7 +27,9 @@ const chained = workflow('chained', input<null>(), {
 })
 
 /** The things of acme, by kind. */
-type Things = Readonly<Record<'job' | 'flow' | 'workflow' | 'bulk' | 'permit' | 'reservation' | 'key' | 'named', string[]>>
+type Things = Readonly<
+  Record<'job' | 'flow' | 'workflow' | 'bulk' | 'permit' | 'reservation' | 'key' | 'named', string[]>
+>
 
 async function open(store: string): Promise<{ d: HttpHarness; things: Things }> {
   const d = await HttpHarness.open({
@@ -75,7 +77,11 @@ async function open(store: string): Promise<{ d: HttpHarness; things: Things }> 
     key: ['mine'],
     named: ['mail'],
   }
-  expect(Object.values(things).flat().every((each) => typeof each === 'string')).toBe(true)
+  expect(
+    Object.values(things)
+      .flat()
+      .every((each) => typeof each === 'string'),
+  ).toBe(true)
   return { d, things }
 }
 
@@ -119,7 +125,12 @@ const ELSEWHERE: readonly (readonly [string, keyof Things, string, (id: string) 
   ['reportProgress', 'job', 'POST /ojs/v1/workers/progress', (id) => ({ job_id: id, percentage: 5 })],
   ['confirmReservation', 'reservation', 'POST /limiter/v1/confirm', (id) => ({ id })],
   ['releasePermits', 'reservation', 'POST /limiter/v1/release', (id) => ({ reservations: [id] })],
-  ['releasePermits', 'permit', 'POST /limiter/v1/release', (id) => ({ permits: [{ id, limits: [{ limit: 'mail' }] }] })],
+  [
+    'releasePermits',
+    'permit',
+    'POST /limiter/v1/release',
+    (id) => ({ permits: [{ id, limits: [{ limit: 'mail' }] }] }),
+  ],
   ['extendPermits', 'permit', 'POST /limiter/v1/extend', (id) => ({ permits: [{ id, limits: [{ limit: 'mail' }] }] })],
   ['acquireUnits', 'named', 'POST /limiter/v1/acquire', (limit) => ({ requests: [{ uses: [{ limit }] }] })],
   ['reserveUnits', 'named', 'POST /limiter/v1/reserve', (limit) => ({ uses: [{ limit }], at_most_ms: 5 })],
@@ -137,8 +148,18 @@ const ELSEWHERE: readonly (readonly [string, keyof Things, string, (id: string) 
   ['monitorSeries', 'named', 'GET /monitor/v1/series?metric=started&limit=%', () => null],
   ['monitorFlows', 'key', 'GET /monitor/v1/flows?key=%', () => null],
   ['monitorStartBulk', 'job', 'POST /monitor/v1/bulk', (id) => ({ action: 'cancel', filter: { id }, dryRun: true })],
-  ['monitorStartBulk', 'flow', 'POST /monitor/v1/bulk', (flow) => ({ action: 'cancel', filter: { flow }, dryRun: true })],
-  ['monitorStartBulk', 'named', 'POST /monitor/v1/bulk', (to) => ({ action: 'move', filter: {}, all: true, to, dryRun: true })],
+  [
+    'monitorStartBulk',
+    'flow',
+    'POST /monitor/v1/bulk',
+    (flow) => ({ action: 'cancel', filter: { flow }, dryRun: true }),
+  ],
+  [
+    'monitorStartBulk',
+    'named',
+    'POST /monitor/v1/bulk',
+    (to) => ({ action: 'move', filter: {}, all: true, to, dryRun: true }),
+  ],
   ['monitorEnqueueJob', 'named', 'POST /monitor/v1/jobs', (queue) => ({ task: 'known', limits: [], queue })],
   ['enqueueJob', 'named', 'POST /ojs/v1/jobs', (key) => ({ ...COPY, options: { queue: 'own', rate_limit: { key } } })],
   ['startFlow', 'key', 'POST /flows/v1/chained', (key) => ({ input: null, key })],
@@ -208,7 +229,9 @@ describe.each(KINDS)('on $name', (kind) => {
 
 /** All that acme has, as it is shown to acme. */
 async function all(d: HttpHarness): Promise<unknown[]> {
-  const lists = ['limits', 'jobs', 'queues', 'schedules', 'flows', 'workers', 'bulk'].map((each) => `monitor/v1/${each}`)
+  const lists = ['limits', 'jobs', 'queues', 'schedules', 'flows', 'workers', 'bulk'].map(
+    (each) => `monitor/v1/${each}`,
+  )
   const more = ['ojs/v1/admin/pools', 'ojs/v1/dead-letter', 'limiter/v1/limits/mail', 'ojs/v1/admin/jobs']
   return Promise.all([...lists, ...more].map(async (path) => (await d.get(`/${path}`, as('acme'))).body))
 }

@@ -24,7 +24,10 @@ const slow = workflow('slow', input<null>(), {
 
 describe.each(KINDS)('on $name', (kind) => {
   test('that it is paused and until when, but not by whom or why; of its own key, all', async () => {
-    const d = await HttpHarness.open({ http: { tokens: TOKENS, limits: LIMITS }, engine: { store: kind.create(), workflows: [slow], queues: { default: { concurrency: 2 } } } })
+    const d = await HttpHarness.open({
+      http: { tokens: TOKENS, limits: LIMITS },
+      engine: { store: kind.create(), workflows: [slow], queues: { default: { concurrency: 2 } } },
+    })
     const use = (name: string): Promise<string> => d.push({ rate_limit: { x_limit: { name } } }, {}, as('acme'))
     const ids = [await use('all'), await use('own')]
     const pause = async (path: string, reason: string): Promise<void> => {

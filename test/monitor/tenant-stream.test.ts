@@ -56,7 +56,10 @@ async function operate(d: HttpHarness): Promise<void> {
 const MONITOR = '/monitor/v1/stream'
 
 async function open(store: string): Promise<HttpHarness> {
-  const d = await HttpHarness.open({ http: { tokens: TOKENS, limits: LIMITS }, engine: { store, workflows: [chained] } })
+  const d = await HttpHarness.open({
+    http: { tokens: TOKENS, limits: LIMITS },
+    engine: { store, workflows: [chained] },
+  })
   await d.push({ queue: 'mail' }, { type: 'ask' }, as('beta'))
   return d
 }

@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander'
-import { SluiceError } from '../../base/errors.ts'
 import { withoutPassword } from '../../base/text.ts'
 import type { Bounds } from '../../http/bounds.ts'
 import type { Token } from '../../http/token.ts'
@@ -34,7 +33,7 @@ It takes the options of sluice serve and shows what a server with them would use
 from a variable SLUICE_…, else from the configuration file, else it is the default. Passwords and tokens are hidden.
 The store is not opened; sluice serve --check opens it, too. With --json: { settings: [{ name, value, from }] }.
 
-Exit code: 0 when a server would take it; 1 when it would not; 2 for a wrong option.`
+Exit code: 0 when a server would take it; 2 when it would not.`
 
 /** Adds `sluice config`. */
 export function registerConfig(program: Command): void {
@@ -42,12 +41,16 @@ export function registerConfig(program: Command): void {
   addServerOptions(command)
     .addOption(new Option('--json', 'print JSON'))
     .addHelpText('after', DETAILS)
-    .action((flags: ConfigFlags) => reportErrors(() => showConfig(flags)))
+    .action((flags: ConfigFlags) =>
+      reportErrors(
+        () => showConfig(flags),
+        () => false,
+      ),
+    )
 }
 
 async function showConfig(flags: ConfigFlags): Promise<void> {
   const settings = await checkedLines(flags)
-  if (settings === null) return
   await showView(flags.json ? { json: true } : {}, {
     data: { settings },
     lines: (paint) =>
@@ -59,22 +62,15 @@ async function showConfig(flags: ConfigFlags): Promise<void> {
   })
 }
 
-/** Null: a server would not take it, and standard error says why. */
-async function checkedLines(flags: ConfigFlags): Promise<readonly Line[] | null> {
-  const [{ checkConfig }, { isWrongOption, readSettings }] = await Promise.all([
+/** @throws {SluiceError} if a server would not take it */
+async function checkedLines(flags: ConfigFlags): Promise<readonly Line[]> {
+  const [{ checkConfig }, { readSettings }] = await Promise.all([
     import('../serve/server.ts'),
     import('../serve/settings.ts'),
   ])
-  try {
-    const read = readSettings(flags, process.env)
-    const { bounds } = checkConfig({ ...read.settings, file: read.file, testMode: false })
-    return [...startLines(read), ...(await contentLines(read.json as Content, bounds))]
-  } catch (error) {
-    if (!(error instanceof SluiceError) || error.code === 'cli.usage') throw error
-    process.stderr.write(`error ${error.code}: ${withoutPassword(error.message)}\n`)
-    process.exitCode = isWrongOption(error, flags) ? 2 : 1
-    return null
-  }
+  const read = readSettings(flags, process.env)
+  const { bounds } = checkConfig({ ...read.settings, file: read.file, testMode: false })
+  return [...startLines(read), ...(await contentLines(read.json as Content, bounds))]
 }
 
 /** The settings that a server reads at its start alone. */

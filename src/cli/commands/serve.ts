@@ -1,8 +1,7 @@
 import { type Command, Option } from 'commander'
-import { SluiceError } from '../../base/errors.ts'
-import { withoutPassword } from '../../base/text.ts'
 import { addServerOptions } from '../serve/options.ts'
 import type { Flags } from '../serve/settings.ts'
+import { errorLine } from '../view.ts'
 
 interface ServeFlags extends Flags {
   readonly testMode?: true
@@ -13,7 +12,7 @@ const DETAILS = `
 Tokens are those of SLUICE_TOKENS_FILE (a file) or SLUICE_TOKENS, as JSON, else of the configuration. SIGHUP has tokens and limits read
 again; SIGTERM and SIGINT end the server in good order.
 
-Exit code: 0; 1 when the server cannot start; 2 for a wrong option.`
+Exit code: 0; 1 when the server cannot start; 2 for a wrong configuration, of options, variables or the file.`
 
 /** Adds `sluice serve`: an Open Job Spec server for workers and clients in any language. */
 export function registerServe(program: Command): void {
@@ -28,7 +27,7 @@ export function registerServe(program: Command): void {
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
-  const { isWrongOption, readSettings } = await import('../serve/settings.ts')
+  const { isWrongConfig, readSettings } = await import('../serve/settings.ts')
   try {
     const { startServer, checkServer } = await import('../serve/server.ts')
     const { warmUpSooner } = await import('../serve/warm-up.ts')
@@ -50,14 +49,8 @@ async function serve(flags: ServeFlags): Promise<void> {
     process.once('SIGTERM', stop)
     process.on('SIGHUP', () => void server.reload())
   } catch (error) {
-    fail(error, isWrongOption(error, flags) ? 2 : 1)
+    // A failed start may have left handles open.
+    process.stderr.write(errorLine(error))
+    process.exit(isWrongConfig(error) ? 2 : 1)
   }
-}
-
-/** Ends the process with one line, even if a failed start left handles open. */
-function fail(error: unknown, exitCode: number): never {
-  const code = error instanceof SluiceError ? ` ${error.code}` : ''
-  const message = error instanceof Error ? error.message : String(error)
-  process.stderr.write(`error${code}: ${withoutPassword(message).replaceAll(/\s*\n\s*/g, ' ')}\n`)
-  process.exit(exitCode)
 }

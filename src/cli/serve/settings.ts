@@ -42,6 +42,9 @@ const TERMS: { readonly [K in keyof Settings]: Term<Settings[K]> } = {
   log: ['info', (text, what) => oneOf(LEVELS, text, what)],
 }
 
+/** The codes of errors that a right configuration can meet. */
+const CANNOT_BE_HAD = /^(store\.|server\.|limiter\.backend_down$|package\.missing$)/
+
 const NAMES = Object.keys(TERMS) as (keyof Settings)[]
 const IN_FILE = 'the file'
 
@@ -121,13 +124,9 @@ export function readSettings(flags: Flags, env: Environment): ReadSettings {
   return { given, settings: settingsOf(given), file, json }
 }
 
-/** Whether an error is a wrong option of the command line, rather than of a variable or the file. */
-export function isWrongOption(error: unknown, flags: Flags): boolean {
-  if (!(error instanceof SluiceError)) return false
-  const { code } = error
-  if (code === 'store.url.invalid') return flags.store !== undefined
-  if (code === 'limiter.url.invalid') return flags.budgets !== undefined
-  return code === 'cli.usage'
+/** Whether an error tells that the configuration is wrong, rather than that its store or its port cannot be had. */
+export function isWrongConfig(error: unknown): boolean {
+  return error instanceof SluiceError && (error.code === 'store.url.invalid' || !CANNOT_BE_HAD.test(error.code))
 }
 
 function portOf(text: string, what: string): number {

@@ -176,7 +176,11 @@ export class BulkRunner {
     let beat = this.#clock.setTimer(beatNow, BEAT_EVERY_MS)
     try {
       const { single, changed: report } = this.#sluice.jobs.changing(change)
-      const hooks: BulkHooks = { store, single, changed: (jobs) => report(jobs).finally(() => this.#tell(jobs, change)) }
+      const hooks: BulkHooks = {
+        store,
+        single,
+        changed: (jobs) => report(jobs).finally(() => this.#tell(jobs, change)),
+      }
       const onProgress = ({ changed }: { readonly changed: number }): void => {
         update({ changed: record.changed + changed })
         stopIfAsked().catch(() => undefined)

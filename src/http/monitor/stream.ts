@@ -94,7 +94,10 @@ function streamOf(call: AnyCall, after: string | null): ReadableStream<Uint8Arra
 
 /** A message, by the viewer's own names. */
 function textOf({ id, atMs, topics }: ChangeMessage, seen: Seen): string {
-  const shown = [...topics].map(([topic, names]) => [topic, names === 'any' || [...names].map((name) => seen.name(name))])
+  const shown = [...topics].map(([topic, names]) => [
+    topic,
+    names === 'any' || [...names].map((name) => seen.name(name)),
+  ])
   const data = { at: new Date(atMs).toISOString(), topics: Object.fromEntries(shown) as object }
   return `id: ${id}\n${eventOf('change', data)}`
 }
