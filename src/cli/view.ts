@@ -145,7 +145,7 @@ export function errorLine(error: unknown): string {
   return `error${code}: ${withoutPassword(message).replaceAll(/\s*\n\s*/g, ' ')}\n`
 }
 
-/** Whether an error tells of what a command has found, rather than of how it was called. */
+/** Whether an error is a finding of a command, rather than a wrong call. */
 function isFound(code: string): boolean {
   const found = /^(store|job|flow|queue\.drain|unique\.conflict)(\.|$)/.test(code) && code !== 'store.url.invalid'
   return found || code.endsWith('.unknown')

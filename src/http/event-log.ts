@@ -132,7 +132,7 @@ export class EventLog {
     const durationMs = 'id' in payload ? this.#duration(type, payload.id, atMs) : null
     const record: EventRecord = {
       type,
-      payload: { ...payload } as EventRecord['payload'],
+      payload: { ...payload },
       atMs,
       durationMs,
       newId: this.#newId,

@@ -6,21 +6,21 @@ type AnyCall = Call<unknown, unknown, unknown>
 type Remarked = Pick<OverrideView, 'limit' | 'key' | 'by' | 'reason'> & Partial<Pick<OverrideView, 'endedBy'>>
 
 /**
- * An override or a pause as the caller is told of it. A tenant learns that a limit of all tenants is paused and until
- * when, but not who has paused it, nor why: those words are for the operators of the server. Of its own key it learns all.
+ * An override or a pause for a caller. A tenant learns that a limit of all tenants is paused and until when, but neither
+ * the author nor the reason: those are for the operators of the server. Of its own key it learns all.
  */
 export function toldOverride<O extends Remarked>(call: AnyCall, override: O): O {
   return isTold(call, override) ? override : { ...override, by: null, reason: null, endedBy: null }
 }
 
-/** An explanation as the caller is told of it. */
+/** An explanation for a caller. */
 export function toldExplanation(call: AnyCall, found: JobExplanation): JobExplanation {
   if (found.overrides.every((each) => isTold(call, each))) return found
   const overrides = found.overrides.map((each) => toldOverride(call, each))
   return { ...found, overrides, words: withoutAuthors(call, found.words, found.overrides) }
 }
 
-/** Words about a flow, and about its children, as the caller is told of them. */
+/** Words about a flow and its children, for a caller. */
 export async function toldWords(call: AnyCall, words: string): Promise<string> {
   const { limits, sluice } = call.server
   if (call.tenant === '' || !words.includes('is paused')) return words

@@ -414,7 +414,13 @@ test.each(KINDS)('on $name, a change of many jobs that a server takes over count
   const as = (name: string): Sending => ({ headers: { Authorization: `Bearer ${name.repeat(20)}` } })
   await d.push({}, {}, as('a'))
   const lost = {
-    ...{ id: 'lost', action: 'cancel', filter: {}, change: { kind: 'cancel' }, match: {}, state: 'running', total: 1 },
+    id: 'lost',
+    action: 'cancel',
+    filter: {},
+    change: { kind: 'cancel' },
+    match: {},
+    state: 'running',
+    total: 1,
     ...{
       changed: 0,
       by: 'a',
@@ -424,7 +430,9 @@ test.each(KINDS)('on $name, a change of many jobs that a server takes over count
       createdMs: clock.now(),
       updatedMs: clock.now(),
     },
-    ...{ finishedMs: null, error: null, owner: 'gone' },
+    finishedMs: null,
+    error: null,
+    owner: 'gone',
   }
   await store.keepSetting('monitor.bulk.lost', JSON.stringify(lost))
   await d.clock.advance('45s')

@@ -88,7 +88,7 @@ async function open(store: string): Promise<{ d: HttpHarness; things: Things }> 
 const COPY = { type: 'a', args: [], options: { queue: 'own' } }
 /** Ids that an answer has just made. */
 const NEW_ID = /"(id|job_id)":"[0-9a-f-]{36}"/g
-/** What a path names, where its folder does not say it: a name. */
+/** The kinds of things in paths; all others are names. */
 const IN_PATH: readonly (readonly [RegExp, keyof Things])[] = [
   [/\/jobs\/:id|\/dead-letter\/:id/, 'job'],
   [/\/flows\/:id/, 'flow'],

@@ -1,4 +1,4 @@
-// What a tenant is told of a pause of a limit that all tenants share.
+// A tenant and a pause of a limit that all tenants share.
 import { describe, expect, test } from 'vitest'
 import { workflow } from '../../src/exports/flows.ts'
 import { input, limit } from '../../src/exports/index.ts'
@@ -43,12 +43,20 @@ describe.each(KINDS)('on $name', (kind) => {
     const paths = [
       ...ids.flatMap((id) => [`/ojs/v1/jobs/${id}`, `/ojs/v1/jobs/${id}/explain`, `/monitor/v1/jobs/${id}`]),
       ...ids.flatMap((id) => [`/monitor/v1/jobs/${id}/explain`, `/ojs/v1/admin/jobs/${id}`]),
-      ...[`/flows/v1/flows/${flow}`, `/flows/v1/flows/${flow}/explain`],
-      ...[`/monitor/v1/flows/${flow}`, `/monitor/v1/flows/${flow}/explain`],
+      `/flows/v1/flows/${flow}`,
+      `/flows/v1/flows/${flow}/explain`,
+      `/monitor/v1/flows/${flow}`,
+      `/monitor/v1/flows/${flow}/explain`,
       ...['all', 'own'].flatMap((name) => [`/monitor/v1/limits/${name}`, `/ojs/v1/rate-limits/${name}`]),
-      ...['/monitor/v1/limits/all/keys', '/monitor/v1/limits/all/keys/~', '/monitor/v1/limits/own/keys/~acme'],
-      ...['/limiter/v1/limits/all', '/limiter/v1/limits/own'],
-      ...['/monitor/v1/limits', '/monitor/v1/overview', '/monitor/v1/audit', '/ojs/v1/rate-limits'],
+      '/monitor/v1/limits/all/keys',
+      '/monitor/v1/limits/all/keys/~',
+      '/monitor/v1/limits/own/keys/~acme',
+      '/limiter/v1/limits/all',
+      '/limiter/v1/limits/own',
+      '/monitor/v1/limits',
+      '/monitor/v1/overview',
+      '/monitor/v1/audit',
+      '/ojs/v1/rate-limits',
     ]
     const told = async (path: string, who: 'acme' | 'root'): Promise<string> => {
       const { status, body } = await d.get(path, as(who))

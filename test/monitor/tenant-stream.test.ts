@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { workflow } from '../../src/exports/flows.ts'
 import { input } from '../../src/exports/index.ts'
-import { HttpHarness, type Json } from '../http/http-harness.ts'
+import { HttpHarness } from '../http/http-harness.ts'
 import { everyStore } from '../stores.ts'
 import { Stream } from './stream-reader.ts'
 
@@ -28,7 +28,7 @@ const LIMITS = {
 } as const
 const UUID = /[0-9a-f]{8}-[0-9a-f-]{27}/g
 
-/** What a tenant does: jobs, a limit, a flow. */
+/** A tenant enqueues and runs jobs, and starts a flow. */
 async function act(d: HttpHarness, who: Who): Promise<void> {
   const by = as(who)
   const rate_limit = { key: 'crm', concurrency: 1 }
@@ -41,7 +41,7 @@ async function act(d: HttpHarness, who: Who): Promise<void> {
 
 const cancelAll = { action: 'cancel', filter: { queue: 'mail' } }
 
-/** What an operator of all tenants does to the things of beta. */
+/** An operator of all tenants changes things of beta. */
 async function operate(d: HttpHarness): Promise<void> {
   const root = as('root')
   const id = await d.push({ queue: 'mail' }, {}, as('beta'))
@@ -94,7 +94,7 @@ async function streamsOf(store: string, isBusy: boolean): Promise<string[]> {
   const { body } = await d.get('/ojs/v1/events?limit=1000', as('acme'))
   const streams = [...first, ...again]
   expect(again.map(({ text }) => text.includes('reset'))).toEqual([false, false])
-  return [...streams.map(({ text }) => text), JSON.stringify(body as Json)].map((text) => text.replaceAll(UUID, 'ID'))
+  return [...streams.map(({ text }) => text), JSON.stringify(body)].map((text) => text.replaceAll(UUID, 'ID'))
 }
 
 describe.each(KINDS)('on $name', (kind) => {

@@ -188,7 +188,7 @@ export class ChangeFeed {
 
   /**
    * SQLite tells every commit of other processes; PostgreSQL does not tell their starts. Neither tells whose things have
-   * changed. So each tenant looks again once a second while others write, whatever they do.
+   * changed. So each tenant looks again once a second while others write.
    */
   async #lookNow(): Promise<void> {
     if (this.#othersWrite || (await this.#othersRun())) this.noteAll(new Set([null]))
