@@ -358,3 +358,38 @@ test('what comes after the end of an override of a key holds the changes of that
   expect(timeline.ended('b', EPOCH_US + 2)).toBe(ended)
   expect(ended.ended('b', EPOCH_US + 3).at('b')).toMatchObject({ policy })
 })
+
+test('the end of a key is the first one from which on other rules hold', () => {
+  const policy = policyOf(rate(1, SECOND))
+  const change = fc.constantFrom<PolicyChange>({ rate: 1 }, { rate: 2 }, { mode: 'shadow' }, { concurrency: 3 })
+  const override = fc.record({
+    kind: fc.constantFrom('override' as const, 'pause' as const),
+    key: fc.constantFrom(null, KEY),
+    change: fc.option(change, { freq: 5 }),
+    untilUs: fc.option(fc.integer({ min: EPOCH_US + 1, max: EPOCH_US + 4 }), { freq: 5 }),
+  })
+  fc.assert(
+    fc.property(fc.array(override, { maxLength: 8 }), fc.constantFrom(KEY, 'other'), (overrides, key) => {
+      let timeline = new Timeline([{ kind: 'definition', revision: 1, sinceUs: EPOCH_US, policy, version: 0 }])
+      for (const each of overrides)
+        timeline = timeline.with({
+          ...each,
+          ...(each.kind === 'pause' && each.change && { change: { concurrency: 0 } }),
+          untilUs: each.change && each.untilUs,
+          sinceUs: EPOCH_US,
+          revision: timeline.revision + 1,
+          by: null,
+          reason: null,
+        })
+      const now = timeline.at(key)
+      let firstUs: number | undefined
+      for (let atUs = EPOCH_US + 4; atUs > EPOCH_US; atUs--) {
+        let then = timeline
+        for (const end of timeline.ends(atUs)) then = then.with(end)
+        if (JSON.stringify(then.at(key).policy) !== JSON.stringify(now.policy)) firstUs = atUs
+      }
+      expect(now.endsUs).toBe(firstUs)
+    }),
+    { numRuns: 2000 },
+  )
+})
