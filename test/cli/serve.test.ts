@@ -38,7 +38,8 @@ interface Running {
 }
 
 function run(flags: readonly string[], env: Record<string, string> = {}): Running {
-  const all = ['serve', ...(flags.includes('--store') ? [] : ['--store', 'sqlite::memory:']), ...flags]
+  const hasStore = flags.includes('--store') || env['SLUICE_STORE'] !== undefined
+  const all = ['serve', ...(hasStore ? [] : ['--store', 'sqlite::memory:']), ...flags]
   const child = spawn(process.execPath, [MAIN, ...all], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },
