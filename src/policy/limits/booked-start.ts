@@ -141,10 +141,9 @@ function later(us: number, byUs: number): number {
  * not follow others as closely as it was booked.
  */
 export function isStricterSince(timeline: Timeline, key: string, atUs: number): boolean {
-  const before = timeline.until(atUs)
-  if (before.revision === timeline.revision) return false
-  const [{ policy: from }, { policy: to }] = [before.at(key), timeline.at(key)]
-  return from !== null && to !== null && isStricter(to, from)
+  const [from, to] = [timeline.earlier(key, atUs), timeline.at(key)]
+  if (from.revision === to.revision) return false
+  return from.policy !== null && to.policy !== null && isStricter(to.policy, from.policy)
 }
 
 /** A fixed window counts its starts wherever they lie in it. */

@@ -110,13 +110,10 @@ export class Timeline {
     return found
   }
 
-  /** The changes until an instant. */
-  until(atUs: number): Timeline {
-    return new Timeline(
-      this.#events.filter(({ sinceUs }) => sinceUs <= atUs),
-      this.#lost,
-      this.reserve,
-    )
+  /** The rules in force for a key at an earlier instant. */
+  earlier(key: string, atUs: number): InForce {
+    const events = this.#eventsOf(key).filter(({ sinceUs }) => sinceUs <= atUs)
+    return new Timeline(events, this.#lost, this.reserve).at(key)
   }
 
   /** Null, and the keys that have changes of their own. */
