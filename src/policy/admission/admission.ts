@@ -116,8 +116,7 @@ export class Admission {
   lookAhead(untilUs: number): void {
     const ahead = (this.#ahead = new Ahead(this.nowUs, untilUs))
     for (const waitList of this.waitLists.values()) this.#offerFirst(waitList)
-    // A later instant must not be taken before one that is for a lane which waits for those that were not read.
-    for (let due = ahead.next(); due && this.#held.length === 0; due = ahead.next()) {
+    for (let due = ahead.next(); due; due = ahead.next()) {
       this.nowUs = due.atUs
       for (const waitList of due.waitLists) this.#offerFirst(waitList)
       this.#decideLanes()

@@ -9,6 +9,7 @@ import type { RateRule } from '../rules/rule.ts'
 import type { RuleState } from '../rules/rule-state.ts'
 import { chargeSliding, newSliding } from '../rules/sliding-window.ts'
 import { adoptSpacing, refundSpacing } from '../rules/spacing.ts'
+import { spend } from './allowance.ts'
 import type { Charged } from './booked-start.ts'
 import { type BucketState, charge, credit, refund, touch } from './bucket.ts'
 import { decodeBucket, encodeBucket } from './bucket-codec.ts'
@@ -132,6 +133,7 @@ export function refundBooked(
   if (!isLast && endsUs === undefined && beforeNow === before && afterNow === after)
     return refund(policy, state, nowUs, weight, chargedAtUs)
   if (!isMoved(rule)) credit(policy, state, nowUs, weight, chargedAtUs)
+  else if (state.allowance) state.allowance = spend(state.allowance, -weight, chargedAtUs)
   if (isLast) {
     const back = decodeBucket(beforeNow)
     if (back.spacing) state.spacing = back.spacing

@@ -252,19 +252,11 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, rea
   const onlyKept = admission.kept > 0 && done === admission.kept
   if (read.open.length >= plan.open && onlyKept && plan.open < OPEN_LANES_AT_MOST)
     throw new ReadMiss('the lanes behind those of other workers', (given) => ({ ...given, open: 4 * given.open }))
-  const untilUs = Math.min(read.now + aheadOf(request), listsReadUntilUs(read, plan, decision))
+  const untilUs = Math.min(read.now + aheadOf(request), read.dueUntil)
   // The read set is full. The lanes behind it are for the next claim, which follows at once.
   const full = read.due.length >= plan.due || (read.open.length >= plan.open && !onlyKept) || read.arrived
-  // Starts ahead pass no lane that was not read: a lane behind those waits for the next claim.
-  if (untilUs > read.now && !admission.unfinished) admission.lookAhead(untilUs)
+  if (untilUs > read.now && !full && !admission.unfinished) admission.lookAhead(untilUs)
   return { admission, decision, shares, wakeUs: admission.retime(), more: full && (room() || admission.unfinished) }
-}
-
-/** The instant until which every wait list that comes due was read. */
-function listsReadUntilUs(read: ReadSet, plan: ReadPlan, decision: Decision): number {
-  const last = read.due.at(-1)
-  if (last === undefined || read.due.length < plan.due) return read.dueUntil
-  return read.apart ? read.now : Math.min(read.dueUntil, (decision.bucket(last).wokeAtUs ?? read.now) - 1)
 }
 
 async function write(
