@@ -98,8 +98,8 @@ export class Ahead {
   }
 
   /**
-   * Whether a start at an instant holds back the next start of a strict bucket for too long. Mostly only one of few lanes
-   * would miss it: all of a key's jobs need the limit around that key too, and that one sets the instant.
+   * Whether a start at an instant holds back the next start of a strict bucket for too long. A bucket of no more lanes
+   * than the one that sets the instant is mostly a key within that limit: none of its jobs could start before.
    */
   #holdsBack(
     lane: Lane,
