@@ -76,7 +76,7 @@ interface Held {
   readonly sinceUs: number
   /** When that is on the steady clock, as far as its arrival could tell. */
   readonly dueUs: number
-  /** How much later than that it may begin: as long as its claim looked ahead. */
+  /** How much later than that it may begin. */
   readonly lateUs: number
   /** The starts around it are so close that whole milliseconds would delay them. */
   readonly fine: boolean
@@ -234,7 +234,9 @@ export class Hold {
     const sinceUs = Math.max(job.startedUs, nowUs)
     const dueUs = clock.monotonicUs() + sinceUs - nowUs
     const soonestUs = this.#soonestUs(job, claimedUs)
-    const [ahead, lateUs] = [job.startedUs > claimedUs, this.#lookedUs]
+    const ahead = job.startedUs > claimedUs
+    // The guard of a window covers no more lateness than what was said.
+    const lateUs = job.strict && !job.windows ? this.#lookedUs : this.#options.aheadUs
     const held = { job, ahead, soonestUs, sinceUs, dueUs, lateUs, fine: this.#isClose(job), paid }
     const at = this.#held.findLastIndex(({ job }) => job.startedUs <= held.job.startedUs)
     this.#held.splice(at + 1, 0, held)

@@ -488,7 +488,16 @@ describe('long claims', () => {
     expect(await claim(far, 1)).toBe(1000)
   })
 
-  it('grant starts that may begin later by as much as they looked ahead', async () => {
+  it('let no start of a window begin later than said', async () => {
+    const stage = new Stage(20)
+    await claim(stage, 30)
+    stage.stalled = [65, 90]
+    await claim(stage, 30, { at: 65, units: 1 })
+    await stage.until(200)
+    expect([stage.back, stage.begun]).toEqual([[65], []])
+  })
+
+  it('grant strict starts that may begin later by as much as they looked ahead', async () => {
     const stage = new Stage(20)
     await claim(stage, 30)
     await claim(stage, 30, ...of('a', 35, 45, 55, 65))
