@@ -134,7 +134,7 @@ test.each(kinds)('a limit or a schedule with another definition on $name is neve
   expect(refused.err).toMatch(/^error unique.conflict: Line \d+: the store has another definition of the limit crm/)
   expect(refused.err).toContain('(and 1 more). Add --duplicates skip to keep those of the store. Nothing was imported.')
   const asked = await sluice(['import', file, '--duplicates', 'skip', '--store', target])
-  expect(asked.err).toContain('The store keeps its own definition of limit crm, schedule daily.\nImport 1 limits, 0')
+  expect(asked.err).toContain('The store keeps its own definition of limit crm, schedule daily. Import 1 limits, 0')
   const kept = await sluice(['import', file, '--yes', '--duplicates', 'skip', '--json', '--store', target])
   const words = ['limit crm', 'schedule daily']
   expect(JSON.parse(kept.out)).toEqual({ limits: 1, schedules: 0, jobs: 6, skipped: 0, kept: words })
