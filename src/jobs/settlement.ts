@@ -55,6 +55,8 @@ export type SettleResult =
       readonly atUs?: number
       /** Of a push-back: it closed a bucket that was open, or for markedly longer than it was closed already. */
       readonly adjusted?: boolean
+      /** Set: the run returned permits. Absent: it held none, or the store itself tells who waits for them. */
+      readonly returned?: true
       /** Set: the job ended, and that changed the flow it belongs to. */
       readonly flow?: FlowNews
     }

@@ -104,10 +104,10 @@ export interface Slots {
  * Whether the end of a run may let a waiting job start that needs more than a free slot: the job itself, one that needs
  * its permits, the next of its flow or of its schedule.
  */
-export function mayStartOthers({ uses, flow, occurrence }: GrantedJob, { settlement }: Outcome): boolean {
+export function mayStartOthers({ holds, flow, occurrence }: GrantedJob, { settlement }: Outcome): boolean {
   const { kind } = settlement
   const ends = kind === 'complete' || kind === 'discard' || kind === 'cancel'
-  return !ends || uses.length > 0 || flow !== undefined || occurrence !== undefined
+  return !ends || holds === true || flow !== undefined || occurrence !== undefined
 }
 
 /** The parts that settle the runs of one worker. */

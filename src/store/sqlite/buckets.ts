@@ -78,15 +78,15 @@ export function wakeLine(context: Context, bucket: number, nowUs: number): void 
   context.db.run('UPDATE buckets SET wake_at = min(wake_at, ?) WHERE id = ? AND wake_at IS NOT NULL', nowUs, bucket)
 }
 
-/** Returns a permit to each bucket of a stored list (a negative number held none), and wakes their wait lists. */
-export function returnPermits(context: Context, permits: string, nowUs: number): void {
-  for (const id of JSON.parse(permits) as number[])
-    if (id > 0)
-      context.db.run(
-        'UPDATE buckets SET active = max(active - 1, 0), wake_at = min(wake_at, ?) WHERE id = ?',
-        nowUs,
-        id,
-      )
+/**
+ * Returns a permit to each bucket of a stored list (a negative number held none), and wakes their wait lists. False:
+ * none of them held one.
+ */
+export function returnPermits(context: Context, permits: string, nowUs: number): boolean {
+  const held = (JSON.parse(permits) as number[]).filter((id) => id > 0)
+  for (const id of held)
+    context.db.run('UPDATE buckets SET active = max(active - 1, 0), wake_at = min(wake_at, ?) WHERE id = ?', nowUs, id)
+  return held.length > 0
 }
 
 function fromRow(context: Context, row: readonly unknown[], nowUs: number): StoredBucket {

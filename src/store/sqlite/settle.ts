@@ -100,8 +100,9 @@ function settlePlain(context: Context, requests: readonly SettleRequest[]): Sett
   const { nowUs } = instant
   const rows = writeEnds(context, requests, instant)
   const counted = new Map(rows.map((row) => [row[0], row]))
+  const freed = new Set<number>()
   for (const [seq, , state, permits, lane, priority, expires] of rows) {
-    if (permits !== null) returnPermits(context, permits, nowUs)
+    if (permits !== null && returnPermits(context, permits, nowUs)) freed.add(seq)
     if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
   }
   const ended = rows.filter(([, , state, , , , , flow]) => flow !== null && isEnd(state)).map(([seq]) => seq)
@@ -110,11 +111,10 @@ function settlePlain(context: Context, requests: readonly SettleRequest[]): Sett
   return requests.map(({ worker, settlement }) => {
     const row = counted.get(settlement.seq)
     if (row?.[1] !== settlement.attempt - attemptBack(settlement)) return LOST
-    if (row[2] === STATE.completed && row[7] === null) return completed
-    const state = stateName(row[2])
-    if (settlement.kind !== 'push-back') return { kind: 'settled', state, atUs: nowUs, ...newsOf(row[7], flows) }
-    const adjusted = close(context, settlement, nowUs, worker)
-    return { kind: 'settled', state, atUs: nowUs, adjusted, ...newsOf(row[7], flows) }
+    const returned = freed.has(settlement.seq) && ({ returned: true } as const)
+    if (row[2] === STATE.completed && row[7] === null) return returned ? { ...completed, ...returned } : completed
+    const adjusted = settlement.kind === 'push-back' && { adjusted: close(context, settlement, nowUs, worker) }
+    return { kind: 'settled', state: stateName(row[2]), atUs: nowUs, ...adjusted, ...returned, ...newsOf(row[7], flows) }
   })
 }
 
