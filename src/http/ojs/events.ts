@@ -14,6 +14,8 @@ const Query = z.object({
 const KEEP_ALIVE_MS = 15_000
 /** A listener further behind than this many events is disconnected. */
 const BEHIND_AT_MOST = 1000
+/** A returning listener receives the events that it missed in pages of this many. */
+const MISSED_AT_ONCE = 500
 
 /** Lists the latest events, for clients that poll. */
 export const listEvents: Operation = operation({
@@ -85,6 +87,8 @@ function streamOf(
   const letGo = server.heldOpen.take(access, 'streams')
   const signal = AbortSignal.any([gone(), server.closing])
   let stop = (): void => undefined
+  // The last event that a returning listener has, until it has all that are kept; null: it receives each as it happens.
+  let behind = after
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
@@ -94,10 +98,9 @@ function streamOf(
           controller.close()
         }
         const sendEvent = (logged: LoggedEvent): void => {
-          if (!matches(logged)) return
+          if (behind !== null || !matches(logged)) return
           if ((controller.desiredSize ?? 0) <= 0) return end()
-          const { event } = logged
-          send(`id: ${logged.seq}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+          send(textOf(logged))
         }
         const beat = (): void => {
           if ((controller.desiredSize ?? 0) > 0) send(': alive\n\n')
@@ -117,14 +120,21 @@ function streamOf(
         signal.addEventListener('abort', end)
         // The first bytes send the headers.
         send(': listening\n\n')
-        // A returning listener receives the events that it missed, if they are still kept.
-        if (after !== null)
-          for (const missed of server.events.after(call.tenant, after, matches, BEHIND_AT_MOST - 1)) sendEvent(missed)
+      },
+      pull(controller) {
+        if (behind === null || (controller.desiredSize ?? 0) < MISSED_AT_ONCE) return
+        const missed = server.events.after(call.tenant, behind, matches, MISSED_AT_ONCE)
+        behind = missed.length < MISSED_AT_ONCE ? null : (missed.at(-1)?.seq ?? null)
+        for (const logged of missed) controller.enqueue(encoder.encode(textOf(logged)))
       },
       cancel: () => stop(),
     },
     new CountQueuingStrategy({ highWaterMark: BEHIND_AT_MOST }),
   )
+}
+
+function textOf({ seq, event }: LoggedEvent): string {
+  return `id: ${seq}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 }
 
 function channelOf(channel: string | undefined): (event: LoggedEvent) => boolean {
