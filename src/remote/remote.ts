@@ -120,17 +120,12 @@ export class Remote {
   /** Takes jobs for a remote worker, as any claim does. It waits for work if the request allows it. */
   async fetch(request: RemoteFetch): Promise<readonly JobDetails[]> {
     const store = await this.#open()
-    const { worker, directive } = await this.#workers.register(
-      store,
-      request.worker,
-      request.queues,
-      null,
-      request.tasks ?? null,
-      request.waitMs,
-    )
-    if (directive !== 'running') return []
-    const jobs = handed(await this.#claims.fetch(store, worker, request), store.nowUs())
-    if (request.signal?.aborted) await this.#workers.hangUp(store, request.worker)
+    const fetched = await this.#workers.during(store, request, async () => {
+      const { worker: name, queues, tasks = null } = request
+      const { worker, directive } = await this.#workers.register(store, name, queues, null, tasks)
+      return directive === 'running' ? this.#claims.fetch(store, worker, request) : []
+    })
+    const jobs = handed(fetched, store.nowUs())
     this.#runs.add(jobs)
     this.#sweeper.armAt(store, Math.min(...jobs.map(endOf)))
     return jobs

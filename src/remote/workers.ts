@@ -1,5 +1,6 @@
 import type { Directive, Registration } from '../store/contract/workers.ts'
 import type { Store } from '../store/contract/store.ts'
+import type { RemoteFetch } from './claims.ts'
 
 interface Known extends Registration {
   readonly queues: string
@@ -16,11 +17,12 @@ const REMEMBERED = 10_000
 /** Remote workers by name, as last written: a fetch writes changes only. */
 export class RemoteWorkers {
   readonly #known = new Map<string, Known>()
+  /** By worker: until when each of its open fetches lets it live. */
+  readonly #lives = new Map<string, Set<{ readonly untilUs: number }>>()
 
   /**
    * Registers a worker or extends its registration, at most every 5 s unless its content changes.
    * @param tasks the tasks that it asks for; null: any; absent: unknown
-   * @param waitMs the longest time that its request takes
    */
   async register(
     store: Store,
@@ -28,13 +30,12 @@ export class RemoteWorkers {
     queues: readonly string[],
     about: string | null,
     tasks?: readonly string[] | null,
-    waitMs = 0,
   ): Promise<{ readonly worker: number; readonly directive: Directive }> {
     const known = this.#known.get(name)
     const nowUs = store.nowUs()
     const taskNames = tasks === undefined ? (known?.tasks ?? '') : JSON.stringify(tasks)
     const same = (queues.length === 0 || known?.queues === JSON.stringify(queues)) && known?.tasks === taskNames
-    const wantedUs = nowUs + waitMs * 1000 + ALIVE_US
+    const wantedUs = this.#aliveUntil(name, nowUs)
     const aliveUntilUs = Math.max(wantedUs, known?.aliveUntilUs ?? 0)
     if (known && same && about === null && known.aliveUntilUs > wantedUs - REFRESH_US) return known
     const registration = await store.registerWorker({
@@ -50,12 +51,31 @@ export class RemoteWorkers {
     return registration
   }
 
-  /** Ends the wait of a worker whose client has gone: from now on it is silent. */
-  async hangUp(store: Store, name: string): Promise<void> {
+  /** Runs a fetch. If its client goes, its worker is silent from then on, except for its other fetches. */
+  async during<T>(store: Store, { worker, waitMs, signal }: RemoteFetch, run: () => Promise<T>): Promise<T> {
+    const life = { untilUs: store.nowUs() + waitMs * 1000 + ALIVE_US }
+    const lives = this.#lives.get(worker) ?? new Set()
+    this.#lives.set(worker, lives.add(life))
+    const got = await run().finally(() => {
+      lives.delete(life)
+      if (lives.size === 0) this.#lives.delete(worker)
+    })
+    if (signal?.aborted) await this.#hangUp(store, worker)
+    return got
+  }
+
+  async #hangUp(store: Store, name: string): Promise<void> {
     const known = this.#known.get(name)
-    if (!known || known.aliveUntilUs <= store.nowUs() + ALIVE_US) return
-    await store.registerWorker({ name, queues: [], aliveUs: ALIVE_US, about: null })
-    this.#known.delete(name)
+    const nowUs = store.nowUs()
+    const aliveUntilUs = this.#aliveUntil(name, nowUs)
+    if (!known || known.aliveUntilUs <= aliveUntilUs) return
+    this.#known.set(name, { ...known, aliveUntilUs })
+    await store.registerWorker({ name, queues: [], aliveUs: aliveUntilUs - nowUs, about: null })
+  }
+
+  /** Until when a worker lives that calls now and has its open fetches. */
+  #aliveUntil(name: string, nowUs: number): number {
+    return Math.max(nowUs + ALIVE_US, ...[...(this.#lives.get(name) ?? [])].map(({ untilUs }) => untilUs))
   }
 
   clear(): void {

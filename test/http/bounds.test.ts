@@ -172,6 +172,31 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     expect(await others()).toBe(200)
   })
 
+  test('workers, and one of whose polls a client goes lives on for its other polls', async () => {
+    const d = await open({})
+    const poll = (wait: string, signal?: AbortSignal): Promise<Answer | null> =>
+      d.post('/ojs/v1/workers/fetch', { queues: ['q'], worker_id: 'w', wait }, signal && { signal }).catch(() => null)
+    const diesAt = async (): Promise<number> => {
+      const { items } = (await d.get('/ojs/v1/admin/workers')).body
+      const worker = (items as Json[]).find(({ id }) => id === 'w')
+      return (Date.parse(worker?.['alive_until'] as string) - Date.UTC(2026, 0, 1)) / 1000
+    }
+    const [first, second] = [new AbortController(), new AbortController()]
+    const polls = [poll('60s', first.signal), poll('40s', second.signal), poll('20s')]
+    await d.clock.advance('10s')
+    expect(await diesAt()).toBe(120)
+    first.abort()
+    await polls[0]
+    expect(await diesAt()).toBe(100)
+    await d.clock.advance('5s')
+    second.abort()
+    await polls[1]
+    expect(await diesAt()).toBe(80)
+    await d.clock.advance('5s')
+    expect((await polls[2])?.status).toBe(200)
+    expect(await diesAt()).toBe(80)
+  })
+
   test('workers, and hundreds of heartbeats of one ask the store once', async () => {
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
     const store = await createStore(kind.create(), { clock, durability: 'process', retention: RETENTION })
