@@ -7,7 +7,7 @@ import { splitName } from './tenant.ts'
 
 /** A reserved name counts for this long, stored or not: by then its request has ended. */
 const RESERVED_MS = 30_000
-/** The most tenants kept in memory. */
+/** The most places kept in memory, beside those with requests or reservations. */
 const PLACES_AT_MOST = 10_000
 
 /** A request for names. */
@@ -31,6 +31,8 @@ interface Place {
   readonly reserved: Map<string, number>
   /** Requests that the next look at the store answers. */
   readonly waiting: NameRequest[]
+  /** The number of requests without an answer. */
+  unanswered: number
   /** Ends when all earlier requests have been answered. */
   turn: Promise<void>
 }
@@ -64,10 +66,11 @@ export class TenantNames {
     const fresh: string[] = []
     for (const name of stored) if (!this.#isThere(place, name) && !fresh.includes(name)) fresh.push(name)
     if (fresh.length === 0) return
+    place.unanswered++
     const refusal = await new Promise<Refusal | null>((resolve, reject) => {
       if (place.waiting.push({ names: fresh, resolve, reject }) > 1) return
       place.turn = place.turn.then(() => this.#answer(kind, tenant, place))
-    })
+    }).finally(() => place.unanswered--)
     if (refusal) throw refusal
   }
 
@@ -127,13 +130,19 @@ export class TenantNames {
     return (known.get(name) ?? 0) > nowMs || (reserved.get(name) ?? 0) > nowMs
   }
 
+  /** Whether nothing is lost with a place: the store tells its stored names again. */
+  #isIdle({ reserved, unanswered }: Place): boolean {
+    const nowMs = this.#clock.now()
+    return unanswered === 0 && [...reserved.values()].every((untilMs) => untilMs <= nowMs)
+  }
+
   #placeOf(kind: Named, tenant: string): Place {
     const id = `${kind} ${tenant}`
     const known = this.#places.get(id)
     if (known) return known
     if (this.#places.size >= PLACES_AT_MOST)
-      for (const [each, { reserved }] of this.#places) if (reserved.size === 0) this.#places.delete(each)
-    const place: Place = { known: new Map(), reserved: new Map(), waiting: [], turn: Promise.resolve() }
+      for (const [each, place] of this.#places) if (this.#isIdle(place)) this.#places.delete(each)
+    const place: Place = { known: new Map(), reserved: new Map(), waiting: [], unanswered: 0, turn: Promise.resolve() }
     this.#places.set(id, place)
     return place
   }

@@ -66,6 +66,19 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     expect(asked).toBe(1)
   })
 
+  test('queues, and a name that an earlier request has reserved passes without a look at the store', async () => {
+    const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+    const store = await createStore(kind.create(), { clock, durability: 'process', retention: RETENTION })
+    let asked = 0
+    const names = store.names.bind(store)
+    store.names = (...of) => (asked++, names(...of))
+    const d = await HttpHarness.open({ clock, engine: { store }, http: { bounds: { queues: 1 } } })
+    await d.push({ queue: 'a' })
+    expect(asked).toBe(1)
+    for (let n = 0; n < 5; n++) await d.push({ queue: 'a' })
+    expect(asked).toBe(1)
+  })
+
   test('queues, counted over all servers of a store', async () => {
     const store = kind.create()
     const d = await open({ queues: 2 }, undefined, store)
