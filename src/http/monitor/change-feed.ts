@@ -63,7 +63,10 @@ export class ChangeFeed {
   readonly #lingers = new Map<ChangeChannel, Timer>()
   #look: Timer | null = null
   #stops: (() => void)[] | null = null
-  /** Another process has written since the feed began. */
+  /**
+   * Another process has written since the feed began. It stays so: PostgreSQL tells no starts, and a stream that paused
+   * with that process would show its tenant when others are busy.
+   */
   #othersWrite = false
   #closed = false
 
