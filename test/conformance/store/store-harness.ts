@@ -296,7 +296,7 @@ export class StoreHarness {
     return job
   }
 
-  /** Without the instant of the end, which is now. */
+  /** Without the instant of the end, which is now, and without word of its permits, which not all stores give. */
   async settle(
     name: string,
     what: Outcome = { kind: 'complete', result: null },
@@ -305,8 +305,9 @@ export class StoreHarness {
     const { seq, attempt } = this.run(name)
     const settled = await this.store.settle(worker, { seq, attempt, ...what })
     if (settled.kind === 'lost') return settled
-    const { atUs, ...rest } = settled
+    const { atUs, returned = false, ...rest } = settled
     expect(atUs).toBe(this.store.nowUs())
+    if (this.store.notifiesOwnWrites) expect(returned).toBe(false)
     return rest
   }
 
