@@ -93,7 +93,7 @@ export function show(value: unknown): string {
 
 /** Formats a value like `show`, with a string in double quotes as in JSON. */
 export function quote(value: unknown): string {
-  return typeof value === 'string' ? JSON.stringify(value) : show(value)
+  return typeof value === 'string' ? JSON.stringify(value.slice(0, 60)) : show(value)
 }
 
 /** Array.isArray throws for a revoked proxy. */

@@ -40,7 +40,6 @@ export function filterOf({ state, queue, task, filter = [] }: FilterFlags, ids: 
     value === undefined ? [] : [[name, value]],
   )
   const pairs = filter.map((text) => filterPair(text, '--filter'))
-  for (const [name, value] of named) requireName(value, `--${name}`)
   for (const [name, value] of pairs) if (NAMES.has(name)) requireName(value, `--filter ${name}=`)
   return jobFilterOfTexts([...named, ...pairs, ...ids.map((id) => ['id', id] as const)], '--filter')
 }

@@ -2,9 +2,11 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
-import { withoutPassword } from '../base/text.ts'
+import { quote } from '../base/options.ts'
+import { isName, LONGEST_NAME, withoutPassword } from '../base/text.ts'
 import type { Store } from '../store/contract/store.ts'
 import { type Paint, paintFor } from './demo/paint.ts'
+import { printable } from './words.ts'
 
 /** The options that every such command takes. */
 export interface ViewFlags {
@@ -50,15 +52,6 @@ export async function show(flags: ViewFlags, look: (store: Store) => Promise<Vie
     } finally {
       await store.close()
     }
-  })
-}
-
-/** Makes a change and prints its result, once. `--watch` may stand at the command above and is refused. */
-export function showChange(flags: ViewFlags, change: (store: Store) => Promise<View>): Promise<void> {
-  const { watch, ...rest } = flags
-  return show(rest, (store) => {
-    if (!watch) return change(store)
-    throw new SluiceError('cli.usage', '--watch belongs to commands that only look. Leave it out.')
   })
 }
 
@@ -138,11 +131,11 @@ export async function reportErrors(
   }
 }
 
-/** The one line of an error on standard error, without passwords. */
+/** The one line of an error on standard error, without passwords and without commands to the terminal. */
 export function errorLine(error: unknown): string {
   const code = error instanceof SluiceError ? ` ${error.code}` : ''
   const message = error instanceof Error ? error.message : String(error)
-  return `error${code}: ${withoutPassword(message).replaceAll(/\s*\n\s*/g, ' ')}\n`
+  return `error${code}: ${printable(withoutPassword(message).replaceAll(/\s*\n\s*/g, ' '))}\n`
 }
 
 /** Whether an error is a finding of a command, rather than a wrong call. */
@@ -156,13 +149,22 @@ export function priorityOf(text: string, option: string): number {
   return wholeOf(text, option, /^-?\d{1,15}$/)
 }
 
-/** Refuses an empty name, as of an unset variable of a shell: it would select nothing. @throws {SluiceError} `cli.usage` */
-export function requireName(text: string | undefined, option: string): void {
-  if (text === '') throw new SluiceError('cli.usage', `${option} is empty. Name one, or leave it out.`)
+/** Refuses what cannot be a name: an empty one, as of an unset variable of a shell, would select nothing. @throws {SluiceError} `cli.usage` */
+export function requireName(text: string | undefined, what: string): void {
+  if (text === undefined || isName(text)) return
+  if (text !== '')
+    throw new SluiceError('cli.usage', `${what} is invalid: ${quote(text)}. Expected 1 to ${LONGEST_NAME} characters.`)
+  throw new SluiceError('cli.usage', `${what} is empty. Name one${what.startsWith('-') ? ', or leave it out' : ''}.`)
 }
 
 /** Reads a whole number of an option, by default without a sign. @throws {SluiceError} `cli.usage` */
 export function wholeOf(text: string, option: string, form: RegExp = /^\d{1,15}$/): number {
   if (form.test(text)) return Number(text)
-  throw new SluiceError('cli.usage', `${option} is invalid: ${JSON.stringify(text)}. Expected a whole number.`)
+  throw new SluiceError('cli.usage', `${option} is invalid: ${quote(text)}. Expected a whole number.`)
+}
+
+/** Reads the port of `--port`. @throws {SluiceError} `cli.usage` */
+export function portOf(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
+  throw new SluiceError('cli.usage', `--port is invalid: ${quote(text)}. Expected a whole number from 0 to 65535.`)
 }

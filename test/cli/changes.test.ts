@@ -63,7 +63,7 @@ describe('sluice jobs', () => {
     [['cancel', '--state', 'waiting', '--yes'], 'Expected scheduled'],
     [['retry', '--filter', 'since=yesterday', '--yes'], 'since is invalid'],
     [['cancel', '--watch', '--state', 'active'], 'watch'],
-    [['--watch', 'cancel', '--state', 'active'], '--watch belongs to commands that only look'],
+    [['--watch', 'cancel', '--state', 'active'], '--watch does not belong to jobs cancel'],
     [['reschedule', 'x', 'tomorrow'], 'Expected one with its zone'],
     [['move', 'No Queue', '--state', 'available', '--yes'], 'queue name is invalid'],
   ])('%j is a usage error', async (args, words) => {

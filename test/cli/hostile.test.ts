@@ -63,8 +63,15 @@ describe('a slip', () => {
     [['replay', '--policy', '5/s', '--since', '1h', '--weight=-1'], '--weight is invalid'],
     [['replay', '--policy', '5/s', '--since', '1h', '--weight', ''], '--weight is invalid'],
     [['forecast', '--keys', 'a=1,a=2', '--policy', '5/s'], 'names "a" twice'],
+    [['forecast', '--count', '9', '--policy', '5/s', '--key', 'a'], '--key needs the name of a limit'],
     [['dashboard', '--port', '70000'], '--port is invalid'],
     [['dashboard', '--port', '1e3'], '--port is invalid'],
+    [['demo', '--fast', '--dashboard', '--port', '99999'], '--port is invalid'],
+    [['jobs', 'x', '--state', 'active'], '--state selects jobs, and an id names one'],
+    [['jobs', 'cancel', '--yes'], 'the filter is empty'],
+    [['queues', 'bound', 'default', 'None'], 'Expected a whole number from 1, or none'],
+    [['limits', 'pause', 'crm', '--until', '1000000000h'], 'or a time from now, as 10m, of at most 100 years'],
+    [['enqueue', 'work', '--limit', '=a'], 'The limit of --limit =a is empty'],
   ])('%j is refused', async (args, words) => {
     const { code, out, err } = await sluice(args, { env: { SLUICE_STORE: await open(0) } })
     expect({ code, out }).toEqual({ code: 2, out: '' })
@@ -79,6 +86,72 @@ describe('a slip', () => {
     const shown = await sluice(['jobs', id, '--json', '--store', url])
     expect(JSON.parse(shown.out)).toMatchObject({ limits: [{ limit: 'calm', weight: 1 }] })
   })
+})
+
+describe('a name that cannot be one is a wrong call on every verb', () => {
+  const long = 'x'.repeat(256)
+  test.each([
+    [['jobs', ''], 'The id is empty'],
+    [['jobs', 'promote', ''], 'The id is empty'],
+    [['jobs', 'reschedule', '', '10m'], 'The id is empty'],
+    [['jobs', 'cancel', 'x', '', '--yes'], 'The id is empty'],
+    [['limits', ''], 'The name is empty'],
+    [['limits', 'pause', ''], 'The name is empty'],
+    [['limits', 'override', '', '5/s'], 'The name is empty'],
+    [['limits', 'penalize', '', '5s'], 'The name is empty'],
+    [['limits', 'crm', '--key', ''], '--key is empty'],
+    [['queues', 'pause', ''], 'The queue is empty'],
+    [['queues', 'bound', '', '5'], 'The queue is empty'],
+    [['queues', 'drain', ''], 'The queue is empty'],
+    [['schedules', ''], 'The name is empty'],
+    [['schedules', 'pause', ''], 'The name is empty'],
+    [['schedules', 'run', ''], 'The name is empty'],
+    [['schedules', 'rm', '', '--yes'], 'The name is empty'],
+    [['flows', 'show', ''], 'The id is empty'],
+    [['flows', 'signal', 'x', ''], 'The name is empty'],
+    [['flows', 'retry', 'x', '--from', ''], '--from is empty'],
+    [['forecast', ''], 'The limit is empty'],
+    [['jobs', '--queue', long], '--queue is invalid'],
+    [['schedules', long], 'The name is invalid'],
+  ])('%j', async (args, words) => {
+    // No store is asked: there is none.
+    const { code, out, err } = await sluice([...args, '--store', 'sqlite:/nope/jobs.db'])
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toMatch(/^error cli\.usage: /)
+    expect(err).toContain(words)
+    expect(err.length).toBeLessThan(250)
+  })
+})
+
+describe('an option that a command would ignore is a wrong call', () => {
+  test.each([
+    [['jobs', '--queue', 'a', '--queue', 'b'], '--queue is given twice'],
+    [['jobs', '--queue', 'a', 'cancel', '--queue', 'b', '--yes'], '--queue is given twice'],
+    [['jobs', '--filter', 'tag=a', 'cancel', '--filter', 'tag=b', '--yes'], '--filter is given twice'],
+    [['jobs', '--store', 'sqlite:a.db', 'promote', 'x', '--store', 'sqlite:b.db'], '--store is given twice'],
+    [['limits', 'pause', 'crm', '--key', 'a', '--key', 'b'], '--key is given twice'],
+    [['import', 'x', '--duplicates', 'skip', '--duplicates', 'refuse'], '--duplicates is given twice'],
+    [['jobs', '--limit', '5', 'cancel', '--state', 'active', '--yes'], '--limit does not belong to jobs cancel'],
+    [['jobs', 'cancel', '--state', 'active', '--limit', '5', '--yes'], '--limit does not belong to jobs cancel'],
+    [['queues', '--watch', 'pause', 'default'], '--watch does not belong to queues pause'],
+  ])('%j', async (args, words) => {
+    const { code, out, err } = await sluice(args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toContain(words)
+  })
+})
+
+test('an error shows no commands to the terminal', async () => {
+  const env = { SLUICE_STORE: await open(0) }
+  for (const args of [
+    ['jobs', '\u001B[2Jx'],
+    ['jobs', 'a', '\u001B[2Jx'],
+    ['schedules', 'run', '\u001B[2Jx'],
+  ]) {
+    const { code, err } = await sluice(args, { env })
+    expect(code).toBeGreaterThan(0)
+    expect(err).not.toContain('\u001B')
+  }
 })
 
 test('a dashboard at a port that is taken is refused in words', async () => {

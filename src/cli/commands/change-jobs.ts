@@ -8,7 +8,7 @@ import type { Store } from '../../store/contract/store.ts'
 import { confirm, progressBar } from '../ask.ts'
 import { addFilterOptions, FILTER_HELP, type FilterFlags, filterOf } from '../filter-flags.ts'
 import { instantOf } from '../times.ts'
-import { addStoreOptions, showChange, type View, type ViewFlags, priorityOf } from '../view.ts'
+import { addStoreOptions, show, type View, type ViewFlags, priorityOf } from '../view.ts'
 import { printable } from '../words.ts'
 
 interface ChangeFlags extends ViewFlags, FilterFlags {
@@ -82,8 +82,13 @@ function many(command: Command, verb: string, make: Change): void {
 
 function change(ids: readonly string[], command: Command, verb: string, make: Change): Promise<void> {
   const flags = command.optsWithGlobals<ChangeFlags>()
-  return showChange(flags, async (store): Promise<View> => {
+  return show(flags, async (store): Promise<View> => {
     const filter = filterOf(flags, ids)
+    if (Object.keys(filter).length === 0)
+      throw new SluiceError(
+        'cli.usage',
+        'Name the jobs by their ids: the filter is empty. Or give one, as --state discarded.',
+      )
     const api = await jobsApi(store)
     const { matched } = await make(api, filter, { dryRun: true })
     const result = flags.dryRun || matched === 0 ? null : await changed(api, { filter, matched, verb, flags }, make)
@@ -138,7 +143,7 @@ function one(
     .addHelpText('after', ONE)
     .action((id: string) => {
       const [, value] = command.args
-      return showChange(command.optsWithGlobals(), async (store): Promise<View> => {
+      return show(command.optsWithGlobals(), async (store): Promise<View> => {
         if (!(await make(await jobsApi(store), id, value)))
           throw new SluiceError('job.not_waiting', `The job ${printable(id)} does not wait for a time or for its turn.`)
         return { data: { id, changed: true }, lines: () => [`The job ${printable(id)} was changed.`] }

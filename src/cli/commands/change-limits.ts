@@ -1,10 +1,9 @@
 import { userInfo } from 'node:os'
 import type { Command } from 'commander'
 import type { Duration } from '../../base/duration.ts'
-import { SluiceError } from '../../base/errors.ts'
 import type { LimitsApi } from '../../engine/api/limits.ts'
 import { timeOf } from '../times.ts'
-import { addStoreOptions, showChange, type ViewFlags } from '../view.ts'
+import { addStoreOptions, show, type ViewFlags } from '../view.ts'
 import { printable } from '../words.ts'
 
 interface ChangeFlags extends ViewFlags {
@@ -77,12 +76,10 @@ function make(
   act: (api: LimitsApi, flags: ChangeFlags, remark: Remark) => Promise<boolean | void>,
 ): Promise<void> {
   const flags = command.optsWithGlobals<ChangeFlags>()
-  return showChange(flags, async (store) => {
+  return show(flags, async (store) => {
     const { LimitsApi } = await import('../../engine/api/limits.ts')
     const { readingParts } = await import('../reading-parts.ts')
-    if (flags.key === '')
-      throw new SluiceError('cli.usage', '--key is empty. Name the key, or leave --key out for all keys of the limit.')
-    const remark = { by: flags.by ?? userInfo().username, ...(flags.reason !== undefined && { reason: flags.reason }) }
+    const remark = { by: flags.by ?? userName(), ...(flags.reason !== undefined && { reason: flags.reason }) }
     const changed = (await act(new LimitsApi(readingParts(store)), flags, remark)) !== false
     if (!changed) process.exitCode = 1
     const key = flags.key ?? null
@@ -92,6 +89,15 @@ function make(
       lines: () => [changed ? `The limit ${who} was changed.` : `There was nothing to end at the limit ${who}.`],
     }
   })
+}
+
+/** A container may run its process as a user without a name. */
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `user ${process.getuid?.() ?? 'unknown'}`
+  }
 }
 
 function untilOf({ until }: ChangeFlags): { readonly until?: Date | Duration } {

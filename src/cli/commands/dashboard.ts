@@ -1,6 +1,5 @@
 import { type Command, Option } from 'commander'
-import { SluiceError } from '../../base/errors.ts'
-import { reportErrors } from '../view.ts'
+import { portOf, reportErrors } from '../view.ts'
 
 interface Flags {
   readonly store?: string
@@ -44,12 +43,4 @@ async function serve(flags: Flags): Promise<void> {
   }
   process.once('SIGINT', stop)
   process.once('SIGTERM', stop)
-}
-
-function portOf(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
-  throw new SluiceError(
-    'cli.usage',
-    `--port is invalid: ${JSON.stringify(text)}. Expected a whole number from 0 to 65535.`,
-  )
 }

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { GUARD } from '../demo/scenario.ts'
-import { wholeOf } from '../view.ts'
+import { errorLine, portOf, wholeOf } from '../view.ts'
 
 /** The options of `sluice demo`. */
 interface DemoFlags {
@@ -101,7 +101,7 @@ async function demo(flags: DemoFlags): Promise<void> {
         screen = openScreen({ out, colours, source })
       },
       signal: interrupt.signal,
-      dashboardPort: flags.dashboard ? wholeOf(flags.port, '--port') : null,
+      dashboardPort: flags.dashboard ? portOf(flags.port) : null,
       async onSummary(each) {
         screen.close()
         if (flags.json) process.stdout.write(`${JSON.stringify(each, null, 2)}\n`)
@@ -122,7 +122,7 @@ async function demo(flags: DemoFlags): Promise<void> {
     if (error !== INTERRUPTED && !(error instanceof SluiceError)) throw error
     if (!(error instanceof SluiceError)) return void (process.exitCode = 130)
     process.exitCode = error.code === 'demo.broken' ? 1 : 2
-    process.stderr.write(`error ${error.code}: ${error.message}\n`)
+    process.stderr.write(errorLine(error))
   }
 }
 

@@ -4,7 +4,7 @@ import { systemClock } from '../../base/clock.ts'
 import { addTally, type Tally } from '../../jobs/tally.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Facts, type Finding, findingsOf } from '../doctor/findings.ts'
-import { addStoreOptions, showChange, type View, type ViewFlags } from '../view.ts'
+import { addStoreOptions, show, type View, type ViewFlags } from '../view.ts'
 
 const STEP_MS = 10_000
 const LATELY_MS = 600_000
@@ -22,7 +22,7 @@ export function registerDoctor(program: Command): void {
   const command = program.command('doctor').description('look for trouble in a store, and say what to do')
   addStoreOptions(command)
     .addHelpText('after', DETAILS)
-    .action((flags: ViewFlags) => showChange(flags, examine))
+    .action((flags: ViewFlags) => show(flags, examine))
 }
 
 async function examine(store: Store): Promise<View> {

@@ -4,7 +4,7 @@ import { SluiceError } from '../../base/errors.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { jsonOf } from '../json.ts'
 import { instantOf } from '../times.ts'
-import { addStoreOptions, priorityOf, showChange, type View, type ViewFlags, wholeOf } from '../view.ts'
+import { addStoreOptions, priorityOf, requireName, show, type View, type ViewFlags, wholeOf } from '../view.ts'
 
 const DETAILS = `
 The input is JSON, null by default. The limits of a task are in its code, which this command does not have: name each one that the
@@ -48,7 +48,7 @@ export function registerEnqueue(program: Command): void {
     .option('--dry-run', 'only check')
     .addHelpText('after', DETAILS)
     .action((task: string, text: string, flags: EnqueueFlags) =>
-      showChange(flags, (store) => enqueue(store, task, text, flags)),
+      show(flags, (store) => enqueue(store, task, text, flags)),
     )
 }
 
@@ -91,6 +91,7 @@ async function enqueue(store: Store, task: string, text: string, flags: EnqueueF
 /** Reads `crm` or `crm=acme`. @throws {SluiceError} `cli.usage` for an empty key, as of an unset variable of a shell */
 function limitOf(text: string): { readonly limit: string; readonly key?: string } {
   const [limit = '', ...rest] = text.split('=')
+  requireName(limit, `The limit of --limit ${text.slice(0, 60)}`)
   if (rest.length === 0) return { limit }
   const key = rest.join('=')
   if (key === '')

@@ -8,7 +8,7 @@ import type { Store } from '../../store/contract/store.ts'
 import { flowNode, treeLines } from '../flow-tree.ts'
 import { jsonOf } from '../json.ts'
 import { type Column, tableOf } from '../table.ts'
-import { addStoreOptions, addViewOptions, requireName, show, type View, type ViewFlags, wholeOf } from '../view.ts'
+import { addStoreOptions, addViewOptions, show, type View, type ViewFlags, wholeOf } from '../view.ts'
 import { inWords, printable } from '../words.ts'
 
 interface ListFlags extends ViewFlags {
@@ -136,7 +136,6 @@ function looking(look: (api: FlowsApi, nowMs: number) => Promise<View>): (store:
 
 async function listed(api: FlowsApi, flags: ListFlags, nowMs: number): Promise<View> {
   const { workflow, key, state, cursor } = flags
-  requireName(workflow, '--workflow')
   const query: FlowPageQuery = {
     limit: wholeOf(flags.limit, '--limit'),
     ...(workflow !== undefined && { workflow }),

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { SluiceError } from '../../base/errors.ts'
 import type { JobExplanation } from '../../engine/api/job-explanation.ts'
 import type { JobsApi } from '../../engine/api/jobs.ts'
 import type { FailedAttempt, JobLogEntry, JobView, JobWithFailures } from '../../engine/api/job-view.ts'
@@ -9,7 +10,7 @@ import { registerJobChanges } from './change-jobs.ts'
 import type { Paint } from '../demo/paint.ts'
 import { addFilterOptions, FILTER_HELP, type FilterFlags, filterOf } from '../filter-flags.ts'
 import { type Column, tableOf } from '../table.ts'
-import { addViewOptions, show, type View, type ViewFlags, wholeOf } from '../view.ts'
+import { addViewOptions, reportErrors, show, type View, type ViewFlags, wholeOf } from '../view.ts'
 import { inWords, printable } from '../words.ts'
 
 interface JobsFlags extends ViewFlags, FilterFlags {
@@ -38,7 +39,20 @@ export function registerJobs(program: Command): void {
   registerJobChanges(command)
   addFilterOptions(addViewOptions(command))
     .addHelpText('after', DETAILS)
-    .action((id: string | undefined, flags: JobsFlags) => show(flags, (store) => look(store, id, flags)))
+    .action((id: string | undefined, flags: JobsFlags, self: Command) =>
+      reportErrors(async () => {
+        if (id !== undefined) refuseFilters(self)
+        return show(flags, (store) => look(store, id, flags))
+      }),
+    )
+}
+
+/** A filter beside an id would be ignored. @throws {SluiceError} `cli.usage` */
+function refuseFilters(command: Command): void {
+  const filters = ['state', 'queue', 'task', 'filter', 'limit']
+  const given = filters.find((name) => command.getOptionValueSource(name) === 'cli')
+  if (given !== undefined)
+    throw new SluiceError('cli.usage', `--${given} selects jobs, and an id names one. Leave one of them out.`)
 }
 
 async function look(store: Store, id: string | undefined, flags: JobsFlags): Promise<View> {

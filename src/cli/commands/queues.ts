@@ -1,10 +1,11 @@
 import type { Command } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
+import { quote } from '../../base/options.ts'
 import type { Duration } from '../../base/duration.ts'
 import type { QueuesApi, QueueView } from '../../engine/api/queues.ts'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import { type Column, tableOf } from '../table.ts'
-import { addStoreOptions, addViewOptions, show, showChange, type View, type ViewFlags, wholeOf } from '../view.ts'
+import { addStoreOptions, addViewOptions, reportErrors, show, type View, type ViewFlags } from '../view.ts'
 import { printable } from '../words.ts'
 
 const DETAILS = `
@@ -39,7 +40,10 @@ export function registerQueues(program: Command): void {
   addStoreOptions(bound.argument('<queue>').argument('<count>', 'a number, or none'))
     .addHelpText('after', CHANGES)
     .action((queue: string, count: string, _: unknown, command: Command) =>
-      make(command, queue, (api) => api.bound(queue, count === 'none' ? null : wholeOf(count, 'The bound'))),
+      reportErrors(async () => {
+        const most = boundOf(count)
+        return make(command, queue, (api) => api.bound(queue, most))
+      }),
     )
   const drain = queues.command('drain').description('wait until no job of a queue waits or runs; deletes nothing')
   addStoreOptions(drain.argument('<queue>'))
@@ -48,6 +52,12 @@ export function registerQueues(program: Command): void {
     .action((queue: string, { timeout }: { readonly timeout?: Duration }, command: Command) =>
       make(command, queue, (api) => api.drain(queue, timeout === undefined ? {} : { timeout })),
     )
+}
+
+function boundOf(text: string): number | null {
+  if (text === 'none') return null
+  if (/^[1-9]\d{0,9}$/.test(text)) return Number(text)
+  throw new SluiceError('cli.usage', `The bound is invalid: ${quote(text)}. Expected a whole number from 1, or none.`)
 }
 
 const COLUMNS: readonly Column[] = [
@@ -81,7 +91,7 @@ function verb(
 /** Changes a queue that the store knows: a misspelt one would be made by the change. */
 function make(command: Command, queue: string, act: (api: QueuesApi) => Promise<void>): Promise<void> {
   const flags = command.optsWithGlobals<ViewFlags>()
-  return showChange(flags, async (store): Promise<View> => {
+  return show(flags, async (store): Promise<View> => {
     const api = await apiOf(store)
     if (!(await api.get(queue)))
       throw new SluiceError('queue.unknown', `No queue ${printable(queue)} is in this store; sluice queues lists them.`)

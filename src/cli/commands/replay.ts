@@ -68,7 +68,7 @@ async function replay(flags: ReplayFlags): Promise<void> {
   await reportErrors(async () => {
     if (flags.since === undefined)
       throw new SluiceError('cli.usage', 'Name the jobs (--since 24h), or a file of arrivals (--file arrivals.ndjson).')
-    for (const name of ['task', 'queue', 'by'] as const) requireName(flags[name], `--${name}`)
+    requireName(flags.by, '--by')
     policyOf(flags.policy)
   })
   if (process.exitCode !== undefined && process.exitCode !== 0) return

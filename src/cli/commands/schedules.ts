@@ -4,7 +4,7 @@ import type { SchedulesApi, ScheduleView } from '../../engine/api/schedules.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Column, tableOf } from '../table.ts'
 import { confirm } from '../ask.ts'
-import { addStoreOptions, addViewOptions, show, showChange, type View, type ViewFlags } from '../view.ts'
+import { addStoreOptions, addViewOptions, show, type View, type ViewFlags } from '../view.ts'
 import { groupDigits, period } from '../../policy/limits/policy-words.ts'
 import { inWords, printable } from '../words.ts'
 
@@ -54,7 +54,7 @@ export function registerSchedules(program: Command): void {
 
 function removed(name: string, command: Command): Promise<void> {
   const { yes, ...flags } = command.optsWithGlobals<ViewFlags & { readonly yes?: true }>()
-  return showChange(flags, async (store) => {
+  return show(flags, async (store) => {
     const schedules = await schedulesOf(store)
     if (!(await schedules.get(name))) throw unknown(name)
     await confirm(`Delete the schedule ${printable(name)}?`, { ...(yes && { yes }) })
@@ -64,7 +64,7 @@ function removed(name: string, command: Command): Promise<void> {
 }
 
 function runNow(name: string, command: Command): Promise<void> {
-  return showChange(command.optsWithGlobals<ViewFlags>(), async (store) => {
+  return show(command.optsWithGlobals<ViewFlags>(), async (store) => {
     const id = await (await schedulesOf(store)).run(name)
     if (id === null) throw unknown(name)
     return { data: { name, id }, lines: () => [`The job ${id} of the schedule ${printable(name)} was stored.`] }
@@ -72,7 +72,7 @@ function runNow(name: string, command: Command): Promise<void> {
 }
 
 function setPaused(name: string, verb: keyof typeof PAUSE_WORDS, command: Command): Promise<void> {
-  return showChange(command.optsWithGlobals<ViewFlags>(), async (store) => {
+  return show(command.optsWithGlobals<ViewFlags>(), async (store) => {
     const found = await (await schedulesOf(store))[verb](name)
     if (!found) throw unknown(name)
     const words = { active: 'is active', paused: 'is paused', completed: 'has ended' }[found.state]

@@ -8,7 +8,7 @@ import { messageOf } from '../../base/thrown.ts'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { confirm, progressBar } from '../ask.ts'
-import { addStoreOptions, showChange, type View, type ViewFlags } from '../view.ts'
+import { addStoreOptions, show, type View, type ViewFlags } from '../view.ts'
 import { printable } from '../words.ts'
 
 const EXPORT = `
@@ -52,7 +52,7 @@ interface ImportFlags extends ViewFlags {
 }
 
 function exportTo(flags: ViewFlags, to: string | undefined): Promise<void> {
-  return showChange(flags, async (store): Promise<View> => {
+  return show(flags, async (store): Promise<View> => {
     const { writeLines } = await import('../transfer/write-lines.ts')
     const out = to === undefined ? process.stdout : createWriteStream(to, { fd: newFile(to) })
     // Half an export looks like a whole one, and stands in the way of the next.
@@ -105,7 +105,7 @@ function newFile(path: string): number {
 
 function importFrom(file: string, flags: ImportFlags): Promise<void> {
   const { duplicates, dryRun = false, yes, ...rest } = flags
-  return showChange(rest, async (store: Store): Promise<View> => {
+  return show(rest, async (store: Store): Promise<View> => {
     const { importLines, linesOf } = await import('../transfer/read-lines.ts')
     const lines = await linesOf(file)
     const planned = await importLines(store, lines, { duplicates, dryRun: true })
