@@ -51,8 +51,8 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
   if (settled) {
     reporter.settled(job, task, outcome, settled, call.input)
     // No claim has followed its end, if a limit got permits while it ran.
-    const freed = settled.kind === 'settled' && settled.returned && !job.holds
-    const goesOn = settled.kind === 'settled' && (settled.flow || settlement.kind === 'next' || freed)
+    const mayLetOthers = settled.kind === 'settled' && settled.returned && !job.holds
+    const goesOn = settled.kind === 'settled' && (settled.flow || settlement.kind === 'next' || mayLetOthers)
     // Such a store says by itself what may start.
     wakeup.notify(goesOn && !store.notifiesOwnWrites ? 'work' : 'settled')
     // But not that its schedule has missed others, which begin once it has ended.

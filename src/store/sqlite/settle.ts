@@ -100,9 +100,9 @@ function settlePlain(context: Context, requests: readonly SettleRequest[]): Sett
   const { nowUs } = instant
   const rows = writeEnds(context, requests, instant)
   const counted = new Map(rows.map((row) => [row[0], row]))
-  const freed = new Set<number>()
+  const returning = new Set<number>()
   for (const [seq, , state, permits, lane, priority, expires] of rows) {
-    if (permits !== null && returnPermits(context, permits, nowUs)) freed.add(seq)
+    if (permits !== null && returnPermits(context, permits, nowUs)) returning.add(seq)
     if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
   }
   const ended = rows.filter(([, , state, , , , , flow]) => flow !== null && isEnd(state)).map(([seq]) => seq)
@@ -111,10 +111,10 @@ function settlePlain(context: Context, requests: readonly SettleRequest[]): Sett
   return requests.map(({ worker, settlement }) => {
     const row = counted.get(settlement.seq)
     if (row?.[1] !== settlement.attempt - attemptBack(settlement)) return LOST
-    const returned = freed.has(settlement.seq) && ({ returned: true } as const)
+    const returned = returning.has(settlement.seq) && ({ returned: true } as const)
     if (row[2] === STATE.completed && row[7] === null) return returned ? { ...completed, ...returned } : completed
-    const adjusted = settlement.kind === 'push-back' && { adjusted: close(context, settlement, nowUs, worker) }
-    return { kind: 'settled', state: stateName(row[2]), atUs: nowUs, ...adjusted, ...returned, ...newsOf(row[7], flows) }
+    const closed = settlement.kind === 'push-back' && { adjusted: close(context, settlement, nowUs, worker) }
+    return { kind: 'settled', state: stateName(row[2]), atUs: nowUs, ...closed, ...returned, ...newsOf(row[7], flows) }
   })
 }
 
