@@ -4,6 +4,7 @@ import { createLimiter, defineBackend } from '../../src/exports/limiter.ts'
 import { input, limit, type Limit, RateLimited, Sluice, task, type TaskOptions } from '../../src/exports/index.ts'
 import { workflow } from '../../src/exports/flows.ts'
 import { MemoryBackend } from '../../src/limiter/memory/memory.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { HttpHarness } from '../http/http-harness.ts'
 import { createEngineHarness, type EngineHarness, record } from './engine-harness.ts'
 import { UnreliableBackend } from './unreliable-backend.ts'
@@ -327,4 +328,25 @@ describe('a limit with a backend in other places', () => {
     await w.clock.advance('500ms')
     expect((await fetchOnce()).length).toBe(2)
   })
+
+  it.each([0, 1, 3])(
+    'lets a job start as soon as it is paid, though %i fetches wait for other jobs',
+    async (waiting) => {
+      const w = createEngineHarness()
+      const one = limit('one', { concurrency: 1 })
+      const first = task('first', input<string>(), { limits: [one], run: () => w.clock.sleep('1s') })
+      const { task: then, starts } = noted(w, [one, shared], 'then')
+      const engine = await w.start({ tasks: [first, then], budgets: BUDGETS })
+      await w.clock.advance(0)
+      const fetches = Array.from({ length: waiting }, (_, n) =>
+        remoteOf(engine).fetch({ worker: `w${n}`, queues: ['other'], count: 1, leaseUs: 60e6, waitMs: 10_000 }),
+      )
+      await w.clock.advance('100ms')
+      await engine.enqueue(first, 'x')
+      await engine.enqueue(then, 'y')
+      await w.clock.advance('15s')
+      expect(starts).toEqual([[1.1, 'y']])
+      expect((await Promise.all(fetches)).flat()).toEqual([])
+    },
+  )
 })

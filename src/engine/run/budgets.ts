@@ -75,16 +75,17 @@ export class Budgets {
 
   /** Lends what is paid to one claim. @param remote the runs of the claim may end at another process */
   lend(remote = false): Loan {
-    const { clock, store } = this.#options
+    const { clock, store, wakeup } = this.#options
     this.#lent++
     const lender: Lender = {
       answering: (nowUs) => this.#answering(nowUs),
       down: (nowUs) => this.#down(nowUs),
       begun: (job, tickets) => this.#begun(job, tickets, remote),
       lost: (tickets) => this.#release(tickets),
-      ended: () => {
+      ended: (left) => {
         this.#ask()
         this.#lent--
+        if (remote && left) wakeup.notify('paid')
       },
     }
     return new Loan({ book: this.#book, clock, store, lender })

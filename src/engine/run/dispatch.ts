@@ -92,7 +92,7 @@ export class Dispatcher implements Slots {
     else if (reason === 'storing' && !this.#claiming && !this.#inDoubt && this.#slots.hasRoom) this.#fill()
     else if (reason === 'schedule') this.#claimDue()
     // A process that serves no queue has no use for permits.
-    else if (reason === 'permits' && this.#options.queues.length > 0) this.#fill()
+    else if ((reason === 'permits' || reason === 'paid') && this.#options.queues.length > 0) this.#fill()
     // With a free slot, the job's own wakeup makes the dispatcher learn the due time.
     else if (reason === 'delayed' && !this.#slots.hasRoom) this.#claimDue()
   }

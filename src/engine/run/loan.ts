@@ -14,8 +14,8 @@ export interface Lender {
   begun(job: GrantedJob, tickets: readonly Ticket[]): void
   /** The answer of the claim is lost: these payments may be used. */
   lost(tickets: readonly Ticket[]): void
-  /** The loan is over. */
-  ended(): void
+  /** The loan is over. `left`: it gave back paid starts, which other claims have missed meanwhile. */
+  ended(left: boolean): void
 }
 
 /** The parts of a loan. */
@@ -70,17 +70,18 @@ export class Loan {
       const tickets = this.#ticketsOf(job)
       if (tickets.length > 0) lender.begun(job, tickets)
     }
+    const left = this.#tickets.length > 0
     book.putBack(this.#tickets)
     this.#tickets = []
     book.wanted(wanted)
-    lender.ended()
+    lender.ended(left)
   }
 
   /** The claim failed, and may be written nevertheless. */
   lose(): void {
     this.#options.lender.lost(this.#tickets)
     this.#tickets = []
-    this.#options.lender.ended()
+    this.#options.lender.ended(false)
   }
 
   /** Takes the payments of a job: of each backend the one for the most of its uses. */
