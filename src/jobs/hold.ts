@@ -98,6 +98,8 @@ const CLAIMS_AHEAD = 2
 /** Never further than so many times as far as it was told to, and not beyond a second, µs. */
 const FURTHER_AT_MOST = 4
 const FURTHEST_US = 1_000_000
+/** After starts that came too late, the bound grows back by this much with each claim. */
+const FURTHER_AGAIN = 1 / 512
 /** A start that is not due so long after its arrival foretold it waits for a clock that was set back. */
 const SET_BACK_US = 20_000
 /** The most strict buckets whose last start is remembered; the oldest go first. */
@@ -125,6 +127,8 @@ export class Hold {
   /** How long the last claim took, and how far the present one looks ahead, in µs. */
   #tookUs = 0
   #lookedUs: number
+  /** How many times as far as it was told to a claim may look now. */
+  #furtherAtMost = FURTHER_AT_MOST
 
   constructor(options: HoldOptions) {
     this.#options = options
@@ -140,7 +144,8 @@ export class Hold {
   terms(): { readonly aheadUs?: number; readonly holds?: readonly BucketName[] } {
     this.#askedUs = this.#options.clock.monotonicUs()
     const { aheadUs: leastUs } = this.#options
-    const longUs = Math.min(CLAIMS_AHEAD * this.#tookUs, FURTHER_AT_MOST * leastUs, FURTHEST_US)
+    const longUs = Math.min(CLAIMS_AHEAD * this.#tookUs, this.#furtherAtMost * leastUs, FURTHEST_US)
+    this.#furtherAtMost = Math.min(FURTHER_AT_MOST, this.#furtherAtMost + FURTHER_AGAIN)
     const lookedUs = Math.max(leastUs, longUs)
     const aheadUs = this.#changing > 0 ? 0 : Math.round(lookedUs)
     this.#lookedUs = lookedUs
@@ -280,7 +285,11 @@ export class Hold {
       if (isLate) late.push(job)
       else this.#begin(job, held.soonestUs)
     }
-    if (late.length > 0) void starter.giveBack(late)
+    if (late.length > 0) {
+      // On SQLite claims keep starts from beginning, and the further they look the longer they take.
+      this.#furtherAtMost = 1
+      void starter.giveBack(late)
+    }
     this.#arm()
   }
 

@@ -512,6 +512,28 @@ describe('long claims', () => {
   })
 })
 
+describe('starts that came too late', () => {
+  it('let the next claims look no further than told, and then a little further with each', async () => {
+    const stage = new Stage(20)
+    const claim = async (at: number, ms: number, ...starts: readonly Start[]): Promise<number> => {
+      await stage.until(at)
+      const { aheadUs = 0 } = stage.hold.terms()
+      await stage.until(at + ms)
+      stage.answer(at, ...starts)
+      return aheadUs / 1000
+    }
+    await claim(0, 100)
+    stage.stalled = [210, 400]
+    expect(await claim(100, 100, ...of('a', 210, 220))).toBe(80)
+    await stage.until(400)
+    expect(stage.back.length).toBe(2)
+    expect(await claim(500, 100)).toBe(20)
+    const looked: number[] = []
+    for (let n = 0; n < 128; n++) looked.push(await claim(600 + 100 * n, 100))
+    expect([looked[0], looked[127]]).toEqual([20.039, 25])
+  })
+})
+
 describe('the fine timer', () => {
   it('waits for starts less than 5 ms apart, and for no others', async () => {
     const stage = new Stage()
