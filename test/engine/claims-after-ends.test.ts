@@ -1,21 +1,8 @@
 // The end of a run frees a slot, and perhaps permits. A claim follows it only where one of them lets a job start.
 import { describe, expect, test } from 'vitest'
-import { internalsOf } from '../../src/engine/internals.ts'
-import { input, limit, type Sluice, task } from '../../src/exports/index.ts'
+import { input, limit, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
-import { createEngineHarness } from './engine-harness.ts'
-
-/** The number of claims from now on. */
-async function countClaims(engine: Sluice): Promise<() => number> {
-  const { store } = await internalsOf(engine).open()
-  const claim = store.claim.bind(store)
-  let claims = 0
-  store.claim = (request) => {
-    claims++
-    return claim(request)
-  }
-  return () => claims
-}
+import { countClaims, createEngineHarness } from './engine-harness.ts'
 
 describe.each(await everyStore('claims after ends'))('on $name', ({ create }) => {
   async function begin(concurrency = 10) {

@@ -3,7 +3,7 @@ import { internalsOf } from '../../src/engine/internals.ts'
 import { type Duration, input, limit, type Policy, RateLimited, type Sluice, task } from '../../src/exports/index.ts'
 import type { Store } from '../../src/store/contract/store.ts'
 import { everyStore } from '../stores.ts'
-import { createEngineHarness } from './engine-harness.ts'
+import { countClaims, createEngineHarness } from './engine-harness.ts'
 
 const STRICT: Policy = { rate: 100, per: '1s', burst: 1 }
 
@@ -23,18 +23,6 @@ async function halt(engine: Sluice, verb: keyof Store, when: 'before' | 'after' 
     calls[verb] = original
     gate.resolve()
   }
-}
-
-/** The number of claims from now on. */
-async function countClaims(engine: Sluice): Promise<() => number> {
-  const { store } = await internalsOf(engine).open()
-  const claim = store.claim.bind(store)
-  let claims = 0
-  store.claim = (request) => {
-    claims++
-    return claim(request)
-  }
-  return () => claims
 }
 
 describe.each(await everyStore('held starts while a store call runs'))(

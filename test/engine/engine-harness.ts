@@ -1,4 +1,5 @@
 import { onTestFinished } from 'vitest'
+import { internalsOf } from '../../src/engine/internals.ts'
 import { Sluice, type SluiceEvents, type SluiceOptions } from '../../src/exports/index.ts'
 import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
 
@@ -69,4 +70,16 @@ export function record<N extends keyof SluiceEvents>(
   const events: { name: N; event: SluiceEvents[N] }[] = []
   for (const name of names) engine.on(name, (event) => void events.push({ name, event }))
   return events
+}
+
+/** The number of claims from now on. */
+export async function countClaims(engine: Sluice): Promise<() => number> {
+  const { store } = await internalsOf(engine).open()
+  const claim = store.claim.bind(store)
+  let claims = 0
+  store.claim = (request) => {
+    claims++
+    return claim(request)
+  }
+  return () => claims
 }
