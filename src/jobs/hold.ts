@@ -43,8 +43,8 @@ export interface RecallNews {
 /** The parts of a hold. */
 export interface HoldOptions {
   readonly clock: Clock
-  /** The store's clock. */
-  readonly store: { nowUs(): number }
+  /** The store's clock, and whether its claims keep starts from beginning. */
+  readonly store: { nowUs(): number; readonly claimsInThread?: boolean }
   /**
    * How far ahead starts are granted, in µs; after a long claim twice its time, at most four times as far. One that
    * begins later than that here is given back.
@@ -286,8 +286,8 @@ export class Hold {
       else this.#begin(job, held.soonestUs)
     }
     if (late.length > 0) {
-      // On SQLite claims keep starts from beginning, and the further they look the longer they take.
-      this.#furtherAtMost = 1
+      // The further such claims look, the longer they keep starts from beginning.
+      if (this.#options.store.claimsInThread) this.#furtherAtMost = 1
       void starter.giveBack(late)
     }
     this.#arm()

@@ -78,6 +78,8 @@ export interface Store
   nowUs(): number
   /** How far ahead an engine asks for starts unless it is told, in µs: a few times the lateness of its claims. */
   readonly aheadUs: number
+  /** Claims run on the engine's own thread, and no start begins meanwhile. Absent: they do not. */
+  readonly claimsInThread?: boolean
   /** How long it keeps ended jobs, unless their task or queue says otherwise. */
   readonly retention: Retention
   /**
@@ -370,10 +372,7 @@ export interface Rejected {
   readonly limit: string
   readonly key: string
   readonly expectedStartUs: number | null
-  /**
-   * Set: the job was an occurrence of a schedule, which is skipped. It is cancelled, not discarded, and does not count
-   * as a run.
-   */
+  /** Set: the job was an occurrence of a schedule. It is skipped: cancelled, not discarded, and not counted as a run. */
   readonly occurrence?: Occurrence
 }
 

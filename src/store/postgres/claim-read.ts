@@ -18,6 +18,8 @@ export const AT_ONCE = 1000
  * connection.
  */
 const STALL_MS = 1500
+/** A longer read says nothing about the next one. */
+const TOOK_AT_MOST_US = 500_000
 
 /** The most open lanes that a claim checks for listed jobs at once, after the last claim saw many without any. */
 const PARKED_AT_ONCE = 2000
@@ -44,14 +46,17 @@ export async function readForClaim(
 ): Promise<{ readonly read: ReadSet | null; readonly unknown: readonly UnknownKind[] }> {
   const queues = request.queues.map(({ queue }) => queue)
   const known = knownTasks(request.tasks)
+  // The claim looks ahead from the end of its read.
+  const dueAheadUs = aheadOf(request) > 0 ? aheadOf(request) + context.readAhead.tookUs : 0
   const asked = {
     ...plan,
+    lists: [...plan.lists].map(([bucket, { line, inOrder }]) => [bucket, line, inOrder]),
     // The parameter's name in SQL: an upgraded store keeps the function of an earlier version.
     strange: plan.expectsUnlisted,
     queues,
     watched: WATCHED_AT_MOST,
     worker: request.worker,
-    aheadUs: aheadOf(request),
+    aheadUs: dueAheadUs,
     stripe: queues.map((queue) => stripes.first(queue, request.worker)),
     tried: stripes.tried,
     unreadable: [...context.unreadable],
@@ -80,8 +85,10 @@ export async function readForClaim(
   context.turns.given = Math.max(context.turns.given, turn)
   const parked = park ? cellOf(results.at(-6)) : null
   const text = cellOf(results.at(-1))
+  const read = text === null ? null : readSetOf(text)
+  if (read) context.readAhead.tookUs = Math.min(read.now - read.dueUntil + dueAheadUs, TOOK_AT_MOST_US)
   return {
-    read: text === null ? null : readSetOf(text),
+    read,
     unknown: [...(arrived ?? []), ...(parked === null ? [] : (JSON.parse(parked) as UnknownKind[]))],
   }
 }

@@ -41,9 +41,13 @@ import { recallOf, throttling } from '../shared/throttling.ts'
 import { kindsOf } from './unresolved.ts'
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
-/** An older decision is not written, since its starts would be later than counted. Each try doubles the bound. */
+/**
+ * An older decision is not written, since its starts would be later than counted. Each try doubles the bound, and the
+ * next claims begin with most of it: where one takes so long, they all do.
+ */
 const LATE_US = 50_000
 const LATE_AT_MOST_US = 1_000_000
+const LATE_KEPT = 0.9
 const TRIES = 12
 /** Lanes for other workers before which a claim does not look on. */
 const OPEN_LANES_AT_MOST = 4000
@@ -133,6 +137,7 @@ async function attempt(
   tries: number,
 ): Promise<Claim | null> {
   let request = all
+  const lateUs = Math.round(Math.min(Math.max(LATE_US, context.lateUs) * 2 ** Math.min(tries - 1, 10), LATE_AT_MOST_US))
   try {
     const asked = (): string =>
       JSON.stringify([ownUses(context, request), unserved(all.elsewhere, context.limits.elsewhere)])
@@ -165,10 +170,12 @@ async function attempt(
     )
     const decided = decide(context, decision, request, read, progress.plan)
     await regroup(db, decision)
-    const lateUs = Math.min(LATE_US * 2 ** Math.min(tries - 1, 10), LATE_AT_MOST_US)
-    return await write(context, db, request, decided, read, progress, lateUs)
+    const written = await write(context, db, request, decided, read, progress, lateUs)
+    context.lateUs *= LATE_KEPT
+    return written
   } catch (error) {
     const code = codeOf(error)
+    if (code === 'SL001') context.lateUs = 2 * lateUs
     if (error instanceof ReadMiss) progress.plan = error.widened(progress.plan)
     else if (code === 'SL002') {
       const held = JSON.parse((error as Error).message) as number[]
@@ -299,7 +306,7 @@ async function write(
     next = JSON.parse(cellOf(results.at(-2)) ?? '') as NextRow
     if (rejects) progress.flows.push(...newsOf(cellOf(results[4])).values())
   } else await db.script('COMMIT')
-  remember(context, decided, read, progress.plan.lanes.length > 0)
+  remember(context, decided, read, progress.plan)
   for (const kind of decision.unlistedTasks.unknown()) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
@@ -347,7 +354,7 @@ async function namedHeads(db: Statements, closed: readonly ClosedOn[]): Promise<
 }
 
 /** Keeps hints for this process's next claim. */
-function remember(context: Context, decided: Decided, read: ReadSet, missed: boolean): void {
+function remember(context: Context, decided: Decided, read: ReadSet, plan: ReadPlan): void {
   const { admission, decision, shares, more } = decided
   const started = admission.grants.length > 0
   context.turns.given = admission.turn
@@ -356,7 +363,8 @@ function remember(context: Context, decided: Decided, read: ReadSet, missed: boo
   context.unlisted = admission.parked > FEW_PARKED && decision.unlistedTasks.unknown().length > 0
   const isOpen = read.due.length === 0 && read.lanes === null && read.held === null
   context.onlyOpen = isOpen && (context.onlyOpen || started)
-  rememberReads(context.readAhead, read, decision, { starts: admission.grants.length, more, missed })
+  const missed = plan.lanes.length > 0
+  rememberReads(context.readAhead, read, plan, decision, { starts: admission.grants.length, more, missed })
   for (const share of shares) {
     const queue = context.queues.name(share.queue)
     // The claim of a stripe without the unlimited lane says nothing about its turn.

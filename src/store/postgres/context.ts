@@ -7,6 +7,7 @@ import type { DeclaredQueue, Retention } from '../contract/store.ts'
 import { Yields } from '../shared/yields.ts'
 import type { Instant } from '../../jobs/series.ts'
 import { Timelines } from '../shared/timelines.ts'
+import type { ListRead } from './read-set.ts'
 import { StoreClock } from './store-clock.ts'
 
 /** The state that the verbs of the PostgreSQL store share. */
@@ -40,14 +41,16 @@ export interface Context {
   parked: number
   /** The last claim parked many lanes, and saw jobs whose tasks no worker lists: there may be many more such lanes. */
   unlisted: boolean
+  /** How old decisions may become before they are written, µs; 0: as the first ones. */
+  lateUs: number
   /** The read-ahead of the next claim into wait lists and their lanes: the depth that the last ones needed. */
   readonly readAhead: ReadAhead
 }
 
 /** The number of rows that a claim reads first: as many as the last claims needed. */
 export interface ReadAhead {
-  /** Lanes of a wait list. */
-  line: number
+  /** Wait lists of which the last claims needed much, by bucket. */
+  readonly lists: Map<number, ListRead>
   /** Waiting jobs of each lane. */
   heads: number
   /** Waiting jobs of each open lane. */
@@ -56,13 +59,16 @@ export interface ReadAhead {
   lanes: number
   /** Further open lanes, where many cannot start anything. */
   extra: number
+  /** How long the last read took, from its search for due wait lists to its clock, µs. */
+  tookUs: number
 }
 
 const FIND_BUCKETS = 'SELECT array_to_json(sluice.own_buckets($1::json))::text'
 const BUCKETS_REMEMBERED = 10_000
 
 /** The fewest rows that a claim reads. */
-export const READ_AHEAD_AT_LEAST: Readonly<Omit<ReadAhead, 'lanes'>> = { line: 4, heads: 2, openHeads: 2, extra: 16 }
+export const READ_AHEAD_AT_LEAST = { line: 4, inOrder: 16, heads: 2, openHeads: 2, extra: 16 } as const
+
 /** The first claim, and one behind a claim with too few open lanes, reads as many of them as claims ever do. */
 export const MOST_LANES = 2
 
@@ -86,7 +92,8 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     expectsUnlisted: false,
     parked: 0,
     unlisted: false,
-    readAhead: { ...READ_AHEAD_AT_LEAST, lanes: MOST_LANES },
+    lateUs: 0,
+    readAhead: { ...READ_AHEAD_AT_LEAST, lists: new Map(), lanes: MOST_LANES, tookUs: 0 },
   }
 }
 

@@ -11,12 +11,22 @@ import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { bucketOf } from './buckets.ts'
 import { columnsOf } from './columns.ts'
 import type { QueueNumbers } from './context.ts'
-import { grouped, type HeadRow, type LaneRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
+import {
+  grouped,
+  type HeadRow,
+  type LaneRow,
+  lineOf,
+  type ReadSet,
+  ReadMiss,
+  type ReadPlan,
+  toHead,
+} from './read-set.ts'
 import { bucketsOver, overOf } from '../shared/lane-group.ts'
 import { isOfTickets } from '../contract/budgets.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
 import { laneAsWritten, type LaneColumns, laneColumns } from './save-lane.ts'
 import { sharedQueue, stripeName, unstriped } from './own.ts'
+import { deeper } from './read-ahead.ts'
 import type { Yields } from '../shared/yields.ts'
 import { LANE } from '../shared/state.ts'
 import { UnlistedTasks } from './unlisted-tasks.ts'
@@ -57,7 +67,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #live: ReadonlySet<string>
   readonly #apart: ReadonlySet<string>
   readonly #openIds: ReadonlySet<number>
-  #deepest = 0
+  readonly #deepest = new Map<number, number>()
   #mostHeads = 0
   #mostOpenHeads = 0
   /** Jobs that this claimer does not take. */
@@ -100,8 +110,8 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#openIds = new Set(read.open)
   }
 
-  /** The depth in a wait list that the decision has reached. */
-  get deepest(): number {
+  /** The depths that the decision has reached in wait lists, by bucket. */
+  get deepest(): ReadonlyMap<number, number> {
     return this.#deepest
   }
 
@@ -224,7 +234,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     const groups = new Map<string, LaneRow[]>()
     const inOrder = this.#inOrder.has(bucket.id)
     for (const row of this.#lists.get(bucket.id) ?? []) addTo(groups, inOrder ? row[1] : `${row[9]} ${row[1]}`, row)
-    return [...groups.values()].map((rows) => this.#group(rows, inOrder))
+    return [...groups.values()].map((rows) => this.#group(bucket, rows, inOrder))
   }
 
   deputies(bucket: Bucket): Lane[] {
@@ -329,23 +339,24 @@ export class Decision extends LanesRead implements AdmissionSource {
     return this.#queues.of(isLocked ? unstriped(stored) : stored)
   }
 
-  #group(rows: readonly LaneRow[], inOrder: boolean): WaitListGroup {
+  #group({ id }: Bucket, rows: readonly LaneRow[], inOrder: boolean): WaitListGroup {
     const [first] = rows
+    const depth = lineOf(this.#plan, id, inOrder)
     let at = 0
     return {
       front: () => {
         // Behind those that were read, there may be more.
-        const row = rows[at] ?? (rows.length < this.#plan.line ? undefined : rows.at(-1))
+        const row = rows[at] ?? (rows.length < depth ? undefined : rows.at(-1))
         return row ? { id: row[0], priority: row[6], turn: row[7], head: row[8] } : null
       },
       queue: this.#queueOf(first?.[1] ?? ''),
       over: inOrder ? null : bucketsOver(first?.[9] ?? ''),
       peek: () => {
         const row = rows[at]
-        this.#deepest = Math.max(this.#deepest, at + 1)
+        this.#deepest.set(id, Math.max(this.#deepest.get(id) ?? 0, at + 1))
         if (row) return this.#lane(row[0])
-        if (rows.length < this.#plan.line) return null
-        throw new ReadMiss('more of a line', (plan) => ({ ...plan, line: 4 * plan.line }))
+        if (rows.length < depth) return null
+        throw new ReadMiss('more of a line', (plan) => deeper(plan, id, inOrder))
       },
       advance: () => void at++,
     }

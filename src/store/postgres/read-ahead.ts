@@ -1,12 +1,25 @@
 import { MOST_LANES, READ_AHEAD_AT_LEAST as AT_LEAST, type ReadAhead } from './context.ts'
-import type { ReadPlan, ReadSet } from './read-set.ts'
+import { lineOf, type ListRead, type ReadPlan, type ReadSet } from './read-set.ts'
 
 /** The number of lanes that a claim examines while many have nothing for the claimer. */
 const STRANGE_LANES = 256
 /** The most lanes beyond its slots that a claim examines after others that filled no slots with many. */
 const EXTRA_AT_MOST = 256
-/** The most lanes of a wait list that one deep claim makes the next ones read. */
-const LINE_REMEMBERED = 64
+/** At least so many lanes are read of a wait list that needs more than most: to read a short one whole costs little. */
+const LINE_AT_LEAST = 64
+/** The most lanes of a wait list that claims remember to need. */
+const LINE_AT_MOST = 1024
+/** A list that needs more is not read in one order. */
+const IN_ORDER_AT_MOST = 4096
+/** So many times the lanes that a claim needed are read by the next one. */
+const LINE_SPARE = 1.25
+/** The part of such a number that is left after a claim that needs fewer. */
+const LINE_KEPT = 0.95
+/** So many claims read a list in the way of the last one, then the server looks anew. */
+const SAME_WAY_FOR = 64
+const LISTS_REMEMBERED = 1000
+/** How a list is read of which nothing is remembered. */
+const USUAL: ListRead = { line: AT_LEAST.line, inOrder: null, claims: 0 }
 /** The lanes of a wait list that is read whole, if they are of many groups. */
 const SHORT = 1000
 /** A claim that parks more lanes expects many more of them. */
@@ -21,12 +34,14 @@ interface Remembered {
 
 /** The plan of a claim's first read. @param room the free slots of all queues */
 export function planFor(room: number, { readAhead, expectsUnlisted, parked }: Remembered): ReadPlan {
-  const { line, heads, openHeads, lanes, extra } = readAhead
+  const { lists, heads, openHeads, lanes, extra } = readAhead
   const usual = Math.min(extra + room, Math.max(FEW_PARKED + 2, 4 + Math.ceil(lanes * room)))
   return {
     open: parked > FEW_PARKED ? STRANGE_LANES + room : extra > AT_LEAST.extra ? extra + room : usual,
     due: room === 0 ? 0 : 16 + 2 * room,
-    line,
+    line: AT_LEAST.line,
+    inOrder: AT_LEAST.inOrder,
+    lists: new Map(lists),
     short: SHORT,
     heads,
     openHeads,
@@ -42,7 +57,7 @@ export function planFor(room: number, { readAhead, expectsUnlisted, parked }: Re
 
 /** The part of its read set that a decision used. */
 interface Used {
-  readonly deepest: number
+  readonly deepest: ReadonlyMap<number, number>
   readonly mostHeads: number
   readonly mostOpenHeads: number
   readonly lanes: ReadonlyMap<number, { readonly changed: boolean }>
@@ -61,6 +76,7 @@ interface Outcome {
 export function rememberReads(
   readAhead: ReadAhead,
   read: ReadSet,
+  plan: ReadPlan,
   used: Used,
   { starts, more, missed }: Outcome,
 ): void {
@@ -76,8 +92,61 @@ export function rememberReads(
     missed ? most : Math.min(readAhead.openHeads, most),
     Math.floor(readAhead.openHeads * 0.9),
   )
-  // A bucket that closes behind another one makes one claim go through all lanes that need it, once.
-  const deepest = Math.min(used.deepest, LINE_REMEMBERED)
-  readAhead.line = Math.max(AT_LEAST.line, deepest + 2, Math.ceil(readAhead.line * 0.9))
   readAhead.heads = Math.max(AT_LEAST.heads, used.mostHeads + 1, Math.ceil(readAhead.heads * 0.9))
+  rememberLists(readAhead.lists, read, plan, used.deepest)
+}
+
+/**
+ * A few lists need many lanes in claim after claim: those behind a deputy of theirs are passed over each time. A bucket
+ * that closes behind another one makes one claim go through all lanes that need it, once.
+ */
+function rememberLists(
+  lists: Map<number, ListRead>,
+  { lined, inOrder }: ReadSet,
+  plan: ReadPlan,
+  deepest: ReadonlyMap<number, number>,
+): void {
+  const ordered = new Set(inOrder)
+  for (const bucket of lined) {
+    const planned = plan.lists.get(bucket) ?? USUAL
+    const missed = planned.line > (lists.get(bucket) ?? USUAL).line
+    const kept = missed ? Math.max(planned.line / 2, LINE_AT_LEAST) : fewer(planned.line)
+    const line = Math.min(LINE_AT_MOST, Math.max(linesFor(deepest.get(bucket) ?? 0, ordered.has(bucket)), kept))
+    const claims = planned.inOrder !== null ? planned.claims - 1 : ordered.has(bucket) ? SAME_WAY_FOR : 0
+    lists.delete(bucket)
+    if (line > AT_LEAST.line || claims > 0)
+      lists.set(bucket, { line, inOrder: claims > 0 ? (planned.inOrder ?? true) : null, claims })
+  }
+  for (const bucket of lists.keys()) {
+    if (lists.size <= LISTS_REMEMBERED) break
+    lists.delete(bucket)
+  }
+}
+
+/** The lanes to read of a list after a claim that needed fewer. */
+function fewer(line: number): number {
+  return Math.max(Math.floor(line * LINE_KEPT), Math.min(line - 1, LINE_AT_LEAST))
+}
+
+/** The lanes to read of a list after a claim that went so far in it: those that deputies shadow become more. */
+function linesFor(depth: number, inOrder: boolean): number {
+  const usual = inOrder ? AT_LEAST.inOrder : AT_LEAST.line
+  return 2 * depth <= usual ? 0 : Math.max(LINE_AT_LEAST, Math.ceil(depth * LINE_SPARE))
+}
+
+/**
+ * The plan after a claim that needed more of a wait list. All others are read deeper too: each miss costs a read. A list
+ * that is read in one order changes to groups if it must be read too far: of a group whose deputy closed, its first lane
+ * is enough.
+ */
+export function deeper(plan: ReadPlan, bucket: number, inOrder: boolean): ReadPlan {
+  const had = lineOf(plan, bucket, inOrder)
+  const line = Math.max(LINE_AT_LEAST, 4 * had)
+  const known = plan.lists.get(bucket) ?? USUAL
+  const list = !inOrder
+    ? { ...known, line }
+    : had < IN_ORDER_AT_MOST
+      ? { ...known, line: Math.min(line, IN_ORDER_AT_MOST) }
+      : { line: AT_LEAST.line, inOrder: false, claims: SAME_WAY_FOR }
+  return { ...plan, line: 4 * plan.line, inOrder: 4 * plan.inOrder, lists: new Map([...plan.lists, [bucket, list]]) }
 }

@@ -151,9 +151,13 @@ export function toHead([, seq, priority, weights, attempt, sinceUs, given, , lat
 export interface ReadPlan {
   readonly open: number
   readonly due: number
-  /** Lanes of each group of a wait list, or of each queue of one that is read in one order. */
+  /** Lanes of each group of a wait list. */
   readonly line: number
-  /** A wait list of many groups with at most so many lanes is read in one order. */
+  /** Lanes of each queue of a wait list that is read in one order. */
+  readonly inOrder: number
+  /** Wait lists that are read in another way than most, by bucket. */
+  readonly lists: ReadonlyMap<number, ListRead>
+  /** A wait list of many groups with at most so many lanes is read in one order, and a longer one of more groups. */
   readonly short: number
   /** The fewest waiting jobs of each lane; of an open lane, at least those of its turns in this claim. */
   readonly heads: number
@@ -169,6 +173,21 @@ export interface ReadPlan {
   readonly expectsUnlisted: boolean
   /** Jobs that other processes have locked. */
   readonly skip: readonly number[]
+}
+
+/** How much of one wait list is read. */
+export interface ListRead {
+  /** As `line` or `inOrder` of the plan, if it is more. */
+  readonly line: number
+  /** Whether it is read in one order; null: the server looks at its length and its groups. */
+  readonly inOrder: boolean | null
+  /** For how many more claims. */
+  readonly claims: number
+}
+
+/** How many lanes a plan reads of each group of a bucket's wait list, or of each queue if it is read in one order. */
+export function lineOf(plan: ReadPlan, bucket: number, inOrder: boolean): number {
+  return Math.max(inOrder ? plan.inOrder : plan.line, plan.lists.get(bucket)?.line ?? 0)
 }
 
 /** A decision asked for rows that its read set lacks. The claim reads more and decides again: it must not guess. */

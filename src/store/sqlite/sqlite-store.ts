@@ -62,6 +62,7 @@ const TAKES = 2
 export class SqliteStore extends SharedVerbs implements Store {
   readonly backend = 'sqlite'
   readonly aheadUs = 20_000
+  readonly claimsInThread = true
   readonly retention: Retention
   readonly unresolved = null
   readonly #db: SqliteConnection

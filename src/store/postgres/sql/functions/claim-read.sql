@@ -7,23 +7,26 @@
 
 -- The first lanes of each group of a bucket's wait list. One index probe finds each group. A list
 -- of more than eight groups that has at most p_short lanes is read whole, and gives the first lanes
--- of each queue in their order.
+-- of each queue in their order; so is one of more than 32 groups with at most 4 times as many,
+-- and one of more than 128 with 16 times as many. p_in_order: which of both, if that is known.
 CREATE OR REPLACE FUNCTION sluice.line_first(
-  p_bucket bigint, p_count int, p_short int, OUT r_ids bigint[], OUT r_in_order boolean
+  p_bucket bigint, p_count int, p_ordered int, p_short int, p_in_order boolean, OUT r_ids bigint[],
+  OUT r_in_order boolean
 ) LANGUAGE plpgsql STABLE AS $f$
 DECLARE v_queue text; v_over text; v_groups int := 0;
 BEGIN
   r_ids := '{}';
-  r_in_order := false;
+  r_in_order := coalesce(p_in_order, false);
   SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l
   WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
   ORDER BY l.queue, l.over LIMIT 1;
-  WHILE FOUND LOOP
+  WHILE FOUND AND NOT r_in_order LOOP
     v_groups := v_groups + 1;
-    IF v_groups = 9 THEN
+    IF p_in_order IS NULL AND v_groups IN (9, 33, 129) THEN
       r_in_order := p_short > 0 AND (
         SELECT 1 FROM sluice.lanes l
-        WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} OFFSET p_short LIMIT 1
+        WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
+        OFFSET p_short * CASE v_groups WHEN 9 THEN 1 WHEN 33 THEN 4 ELSE 16 END LIMIT 1
       ) IS NULL;
       EXIT WHEN r_in_order;
     END IF;
@@ -38,25 +41,30 @@ BEGIN
       AND (l.queue, l.over) > (v_queue, v_over)
     ORDER BY l.queue, l.over LIMIT 1;
   END LOOP;
-  IF r_in_order THEN
-    r_ids := ARRAY(
-      SELECT g.id
-      FROM (
-        SELECT l.id, row_number() OVER (
-          PARTITION BY l.queue ORDER BY l.priority DESC, l.turn, l.head, l.id
-        ) AS place
-        FROM sluice.lanes l WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
-      ) g
-      WHERE g.place <= p_count ORDER BY g.place
+  IF NOT r_in_order THEN RETURN; END IF;
+  r_ids := '{}';
+  SELECT l.queue INTO v_queue FROM sluice.lanes l
+  WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
+  ORDER BY l.queue LIMIT 1;
+  WHILE FOUND LOOP
+    r_ids := r_ids || ARRAY(
+      SELECT l.id FROM sluice.lanes l
+      WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} AND l.queue = v_queue
+      ORDER BY l.priority DESC, l.turn, l.head, l.id LIMIT p_ordered
     );
-  END IF;
+    SELECT l.queue INTO v_queue FROM sluice.lanes l
+    WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} AND l.queue > v_queue
+    ORDER BY l.queue LIMIT 1;
+  END LOOP;
 END $f$;
 
 -- The rows that a decision may need: open lanes, due buckets, the wait lists of their buckets, the
 -- buckets of those lists' lanes, and so on p_depth times. Known open lanes are not searched again.
+-- Of the lists p_lists, p_lines lanes are read in place of p_line, in the way of p_orders.
 CREATE OR REPLACE FUNCTION sluice.claim_reach(
   p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[],
-  p_open int, p_line int, p_short int, p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
+  p_open int, p_line int, p_ordered int, p_short int, p_lists bigint[], p_lines int[],
+  p_orders boolean[], p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
   OUT buckets bigint[], OUT lined bigint[], OUT in_order bigint[], OUT line_buckets bigint[],
   OUT line_lanes bigint[]
 ) LANGUAGE plpgsql {{by_order}} AS $f$
@@ -101,7 +109,11 @@ BEGIN
     SELECT coalesce(array_agg(b), '{}'), coalesce(array_agg(i.id), '{}'),
       coalesce(array_agg(b) FILTER (WHERE f.r_in_order AND i.n = 1), '{}')
     INTO at_buckets, at_lanes, at_once
-    FROM unnest(with_line) b, sluice.line_first(b, p_line, p_short) f,
+    FROM unnest(with_line) b
+      LEFT JOIN unnest(p_lists, p_lines, p_orders) p(id, line, in_order) ON p.id = b,
+      sluice.line_first(
+        b, greatest(p.line, p_line), greatest(p.line, p_ordered), p_short, p.in_order
+      ) f,
       unnest(f.r_ids) WITH ORDINALITY i(id, n);
     in_order := in_order || at_once;
     line_buckets := line_buckets || at_buckets;
@@ -232,6 +244,8 @@ DECLARE
   v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int;
   -- A process of an earlier version sends none: it knows groups alone.
   v_short int := coalesce((p ->> 'short')::int, 0);
+  v_ordered int := coalesce((p ->> 'inOrder')::int, v_line);
+  v_lists bigint[]; v_lines int[]; v_orders boolean[];
   v_depth int := (p ->> 'depth')::int;
   v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int;
   v_deep_heads int := (p ->> 'deepHeads')::int; found record;
@@ -246,6 +260,8 @@ DECLARE
   v_unserved text[] := ARRAY(SELECT json_array_elements_text(p -> 'unserved'));
 BEGIN
   v_now := sluice.now_us();
+  SELECT array_agg((l ->> 0)::bigint), array_agg((l ->> 1)::int), array_agg((l ->> 2)::boolean)
+  INTO v_lists, v_lines, v_orders FROM json_array_elements(p -> 'lists') l;
   SELECT * INTO v_chosen
   FROM sluice.choose_stripes(p, false);
   -- A change of limits waits until no claim decides with the old ones.
@@ -299,7 +315,8 @@ BEGIN
     v_due := v_due || sluice.due_lists(v_worker, v_due_at, v_ready, v_due_at_most, v_unserved);
   END IF;
   reach := sluice.claim_reach(
-    v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_short, v_depth
+    v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_ordered, v_short,
+    v_lists, v_lines, v_orders, v_depth
   );
   locked := reach.buckets;
   IF cardinality(locked) > 0 THEN
@@ -313,7 +330,8 @@ BEGIN
       OR EXISTS (SELECT 1 FROM sluice.lanes WHERE deputy_of IS NOT NULL)
     THEN
       reach := sluice.claim_reach(
-        v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_short, v_depth
+        v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_ordered,
+        v_short, v_lists, v_lines, v_orders, v_depth
       );
       more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
       IF cardinality(more) > 0 THEN

@@ -1,0 +1,5 @@
+-- A claim reads as much of each wait list as the last claims needed.
+DROP FUNCTION IF EXISTS sluice.line_first(bigint, int, int);
+DROP FUNCTION IF EXISTS sluice.claim_reach(
+  text[], bigint[], bigint[], bigint[], bigint[], int, int, int, int
+);

@@ -1,0 +1,78 @@
+// How much of its wait lists a claim on PostgreSQL reads, by what the last claims needed.
+import { describe, expect, test } from 'vitest'
+import { MOST_LANES, READ_AHEAD_AT_LEAST, type ReadAhead } from '../../src/store/postgres/context.ts'
+import { deeper, planFor, rememberReads } from '../../src/store/postgres/read-ahead.ts'
+import { lineOf, type ReadPlan, type ReadSet } from '../../src/store/postgres/read-set.ts'
+
+const [LIST, OTHER] = [7, 8]
+
+/** The claims of one process, each of which reads the same two lists. */
+class Claims {
+  readonly #readAhead: ReadAhead = { ...READ_AHEAD_AT_LEAST, lists: new Map(), lanes: MOST_LANES, tookUs: 0 }
+
+  plan(): ReadPlan {
+    return planFor(10, { readAhead: this.#readAhead, expectsUnlisted: false, parked: 0 })
+  }
+
+  /** One claim that needs the list so far, and reads again until it has that. @returns its last plan */
+  claim(depth: number, way: { readonly inOrder: boolean }): ReadPlan {
+    let plan = this.plan()
+    let reads = 1
+    const isInOrder = (): boolean => plan.lists.get(LIST)?.inOrder ?? way.inOrder
+    for (; lineOf(plan, LIST, isInOrder()) < depth; reads++) plan = deeper(plan, LIST, isInOrder())
+    const read = { open: [], lined: [LIST, OTHER], inOrder: isInOrder() ? [LIST] : [] } as unknown as ReadSet
+    const used = { deepest: new Map([[LIST, depth]]), mostHeads: 0, mostOpenHeads: 0, lanes: new Map() }
+    rememberReads(this.#readAhead, read, plan, used, { starts: 1, more: false, missed: false })
+    this.reads = reads
+    return plan
+  }
+
+  reads = 0
+}
+
+describe('the lanes of a wait list that a claim reads', () => {
+  test.each([true, false])('are few at first, and as many as the last claims needed (in one order: %s)', (inOrder) => {
+    const claims = new Claims()
+    claims.claim(100, { inOrder })
+    expect(claims.reads).toBe(3)
+    const reads = [0, 1, 2, 3, 100].map((depth) => {
+      claims.claim(depth, { inOrder })
+      return claims.reads
+    })
+    expect(reads).toEqual([1, 1, 1, 1, 1])
+  })
+
+  test('are no more of other lists', () => {
+    const claims = new Claims()
+    claims.claim(100, { inOrder: true })
+    expect([lineOf(claims.plan(), OTHER, true), lineOf(claims.plan(), OTHER, false)]).toEqual([16, 4])
+  })
+
+  test('become fewer with each claim that needs fewer, down to the first number', () => {
+    const claims = new Claims()
+    claims.claim(200, { inOrder: false })
+    const lines = Array.from({ length: 100 }, () => lineOf(claims.claim(0, { inOrder: false }), LIST, false))
+    expect(lines).toEqual(lines.toSorted((a, b) => b - a))
+    expect([lines[0]! >= 200, lines.at(-1)]).toEqual([true, 4])
+  })
+
+  test('are those of its groups if it would be read too far in one order, and then of one order again', () => {
+    const claims = new Claims()
+    const plan = claims.claim(5000, { inOrder: true })
+    expect(plan.lists.get(LIST)?.inOrder).toBe(false)
+    const ways = Array.from({ length: 65 }, () => claims.claim(1, { inOrder: true }).lists.get(LIST)?.inOrder ?? null)
+    expect(ways.map(String).join(' ')).toMatch(/^(false ){63}(null )?true ?(true)?$/)
+  })
+})
+
+test('the way of a list is told to the server for 64 claims, and then left to it', () => {
+  const claims = new Claims()
+  claims.claim(1, { inOrder: true })
+  const told = Array.from({ length: 66 }, () => {
+    const way = claims.plan().lists.get(LIST)?.inOrder ?? null
+    claims.claim(1, { inOrder: true })
+    return way
+  })
+  expect(told.filter((way) => way === null)).toHaveLength(1)
+  expect(told.indexOf(null)).toBe(64)
+})
