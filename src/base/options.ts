@@ -1,6 +1,6 @@
 import { type ErrorCode, SluiceError } from './errors.ts'
 import { didYouMean } from './nearest.ts'
-import { isTaskName } from './text.ts'
+import { beginningOf, isTaskName } from './text.ts'
 
 /** The error code and the hints of an option check. */
 export interface OptionTerms {
@@ -29,10 +29,7 @@ export function checkOptions(
   for (const name of found) {
     if (names.includes(name)) continue
     const hint = didYouMean(name, names, Object.hasOwn(aliases, name) ? aliases[name] : undefined)
-    throw new SluiceError(
-      code,
-      `${what} has no option ${JSON.stringify(name.slice(0, 60))}${hint}Expected ${names.join(', ')}.`,
-    )
+    throw new SluiceError(code, `${what} has no option ${quote(name)}${hint}Expected ${names.join(', ')}.`)
   }
 }
 
@@ -86,15 +83,23 @@ function hasMethods(value: unknown, methods: readonly string[]): boolean {
 
 /** Formats any value for a message: short, and without throwing. */
 export function show(value: unknown): string {
-  if (typeof value === 'string') return `'${value.slice(0, 60)}'`
+  if (typeof value === 'string') return shortened(value, (text) => `'${text}'`)
   if (typeof value === 'object' && value !== null) return isList(value) ? 'a list' : 'an object'
   return typeof value === 'function' ? 'a function' : String(value)
 }
 
 /** Formats a value like `show`, with a string in double quotes as in JSON. */
 export function quote(value: unknown): string {
-  return typeof value === 'string' ? JSON.stringify(value.slice(0, 60)) : show(value)
+  return typeof value === 'string' ? shortened(value, JSON.stringify) : show(value)
 }
+
+/** A text in quotes. Two long texts with the same beginning still differ by their lengths. */
+function shortened(text: string, quoted: (text: string) => string): string {
+  if (text.length <= LONGEST_SHOWN) return quoted(text)
+  return `${quoted(`${beginningOf(text, LONGEST_SHOWN)}…`)} (${text.length} characters)`
+}
+
+const LONGEST_SHOWN = 60
 
 /** Array.isArray throws for a revoked proxy. */
 function isList(value: object): boolean {

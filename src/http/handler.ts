@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { quote } from '../base/options.ts'
 import { type Access, type Gate, requireRight } from './access.ts'
 import { refuseForged, refusePages } from './browser.ts'
 import { checked } from './checked.ts'
@@ -97,7 +98,7 @@ export class Handler {
       throw new Refusal(
         422,
         'unsupported',
-        `OJS-Version is invalid: ${JSON.stringify(version.slice(0, 64))}. Expected any 1.x; this server implements ${VERSION}.`,
+        `OJS-Version is invalid: ${quote(version)}. Expected any 1.x; this server implements ${VERSION}.`,
       )
     const open = operation.right.scope === null
     if (!open && this.#options.access.open) refusePages(request, this.#options.isHost)

@@ -1,6 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
-import { checkOptions, ownNames, show } from '../base/options.ts'
+import { checkOptions, ownNames, quote, show } from '../base/options.ts'
 import { inLaneOrder } from '../jobs/lane.ts'
 import type { LimitPolicy, LimitDefinition } from '../policy/limits/limit.ts'
 import { normalisePolicy } from '../policy/limits/normalise.ts'
@@ -263,16 +263,13 @@ function ruleOf(name: string, limit: ServedLimit, keyed: boolean): Rule {
   if (!/^[^\0/]{1,255}$/u.test(name))
     throw new SluiceError(
       'policy.invalid',
-      `The name of the limit ${JSON.stringify(name.slice(0, 64))} is invalid. Expected 1 to 255 characters without a slash or NUL.`,
+      `The name of the limit ${quote(name)} is invalid. Expected 1 to 255 characters without a slash or NUL.`,
     )
   if (ownNames(limit) === null)
     throw new SluiceError('policy.invalid', `limit ${name} is invalid: ${show(limit)}. Expected a policy.`)
   for (const member of Object.keys(limit))
     if (member !== 'shared' && nearest(member, ['shared'], 2) !== null)
-      throw new SluiceError(
-        'policy.invalid',
-        `limit ${name} has no option ${member.slice(0, 60)}; did you mean shared?`,
-      )
+      throw new SluiceError('policy.invalid', `limit ${name} has no option ${quote(member)}; did you mean shared?`)
   const policy = servedPolicy(name, limit)
   const { shared = false, by = null } = limit
   if (typeof shared !== 'boolean')

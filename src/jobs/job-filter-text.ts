@@ -1,6 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
-import { show } from '../base/options.ts'
+import { quote, show } from '../base/options.ts'
 import { type JobFilter, jobMatch } from './job-filter.ts'
 import type { JobState } from './job-state.ts'
 
@@ -47,7 +47,7 @@ export function jobFilterOfTexts(fields: Iterable<readonly [name: string, value:
   const lists: Record<'state' | 'tag' | 'id', string[]> = { state: [], tag: [], id: [] }
   const meta = new Map<string, string>()
   const twice = (name: string): SluiceError =>
-    new SluiceError('option.invalid', `${what} has ${JSON.stringify(name.slice(0, 60))} twice. Expected it once.`)
+    new SluiceError('option.invalid', `${what} has ${quote(name)} twice. Expected it once.`)
   for (const [name, value] of fields) {
     if (name === 'tag') lists.tag.push(value)
     else if (name === 'state' || name === 'id') lists[name].push(...partsOf(value, `${what}: ${name}`))
@@ -92,8 +92,5 @@ function partsOf(value: string, what: string): readonly string[] {
 function unknown(name: string, what: string): SluiceError {
   const hint = didYouMean(name, FILTER_TEXT_FIELDS, Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined)
   const expected = `Expected ${FILTER_TEXT_FIELDS.join(', ')}.`
-  return new SluiceError(
-    'option.invalid',
-    `${what} has no field ${JSON.stringify(name.slice(0, 60))}${hint}${expected}`,
-  )
+  return new SluiceError('option.invalid', `${what} has no field ${quote(name)}${hint}${expected}`)
 }

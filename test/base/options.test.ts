@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { didYouMean, nearest } from '../../src/base/nearest.ts'
-import { checkOptions } from '../../src/base/options.ts'
+import { checkOptions, quote, show } from '../../src/base/options.ts'
 
 test('known options are taken, whatever their values', () => {
   expect(() => checkOptions({ weight: undefined }, ['weight'], '.by()')).not.toThrow()
@@ -22,6 +22,14 @@ test.each([
   expect(check).toThrow(expect.objectContaining({ code: 'option.invalid' }))
   expect(check).toThrow('limit crm: .by()')
   expect(check).toThrow(part)
+})
+
+test('a long text is cut, and its length tells it from another with the same beginning', () => {
+  const start = 'a'.repeat(60)
+  expect(show(start)).toBe(`'${start}'`)
+  expect(show(`${start}b`)).toBe(`'${start}…' (61 characters)`)
+  expect(quote(`${start}bc`)).toBe(`"${start}…" (62 characters)`)
+  expect(quote(`${'a'.repeat(59)}😀`)).toBe(`"${'a'.repeat(59)}…" (61 characters)`)
 })
 
 test('the nearest name is told where one is near', () => {

@@ -70,7 +70,7 @@ test.each([
   [['work', '--limit', 'crm', '--no-limits'], 2, 'exclude each other'],
   [['work', '--limit', 'nope'], 1, 'No limit'],
   [['work', '--limit', 'crm=a', '--limit', 'crm=a'], 1, 'No limit'],
-  [['work', '--limit', 'crm='], 2, 'The key of --limit crm= is empty. Name the key, or write --limit crm'],
+  [['work', '--limit', 'crm='], 2, 'The key of --limit "crm=" is empty. Name the key, or write --limit crm'],
   [['work', '--no-limits', '--priority', 'high'], 2, 'priority'],
   [['work', '--no-limits', '--queue', 'No Queue'], 2, 'queue name is invalid'],
   [['work', '--no-limits', '--run-at', 'soon'], 2, 'The time "soon"'],

@@ -71,7 +71,7 @@ describe('a slip', () => {
     [['jobs', 'cancel', '--yes'], 'the filter is empty'],
     [['queues', 'bound', 'default', 'None'], 'Expected a whole number from 1, or none'],
     [['limits', 'pause', 'crm', '--until', '1000000000h'], 'or a time from now, as 10m, of at most 100 years'],
-    [['enqueue', 'work', '--limit', '=a'], 'The limit of --limit =a is empty'],
+    [['enqueue', 'work', '--limit', '=a'], 'The limit of --limit "=a" is empty'],
   ])('%j is refused', async (args, words) => {
     const { code, out, err } = await sluice(args, { env: { SLUICE_STORE: await open(0) } })
     expect({ code, out }).toEqual({ code: 2, out: '' })

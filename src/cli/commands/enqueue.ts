@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { quote } from '../../base/options.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { jsonOf } from '../json.ts'
 import { instantOf } from '../times.ts'
@@ -91,13 +92,13 @@ async function enqueue(store: Store, task: string, text: string, flags: EnqueueF
 /** Reads `crm` or `crm=acme`. @throws {SluiceError} `cli.usage` for an empty key, as of an unset variable of a shell */
 function limitOf(text: string): { readonly limit: string; readonly key?: string } {
   const [limit = '', ...rest] = text.split('=')
-  requireName(limit, `The limit of --limit ${text.slice(0, 60)}`)
+  requireName(limit, `The limit of --limit ${quote(text)}`)
   if (rest.length === 0) return { limit }
   const key = rest.join('=')
   if (key === '')
     throw new SluiceError(
       'cli.usage',
-      `The key of --limit ${text} is empty. Name the key, or write --limit ${limit} for the budget without a key.`,
+      `The key of --limit ${quote(text)} is empty. Name the key, or write --limit ${limit} for the budget without a key.`,
     )
   return { limit, key }
 }

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
+import { quote } from '../../base/options.ts'
 import { normalisePolicy } from '../../policy/limits/normalise.ts'
 import type { AnyPreset } from '../../presets/every-preset.ts'
 import type { PresetLimit } from '../../presets/preset.ts'
@@ -58,7 +59,7 @@ function onePreset(presets: readonly AnyPreset[], name: string): View {
     const names = presets.map(({ about }) => about.name)
     throw new SluiceError(
       'cli.usage',
-      `There is no preset ${JSON.stringify(name.slice(0, 60))}${didYouMean(name, names)}sluice presets lists all.`,
+      `There is no preset ${quote(name)}${didYouMean(name, names)}sluice presets lists all.`,
     )
   }
   const { about, plans, counted } = found

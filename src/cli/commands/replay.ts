@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { quote } from '../../base/options.ts'
 import type { Arrival, Replay, ReplayedWaits } from '../../policy/forecast/replay.ts'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
@@ -111,7 +112,7 @@ function policyOf(text: string): Policy | string {
   } catch (cause) {
     throw new SluiceError(
       'cli.usage',
-      `--policy is invalid: ${JSON.stringify(text.slice(0, 60))} is not JSON. Expected {"rate":100,"per":"1m"}, or 100/m.`,
+      `--policy is invalid: ${quote(text)} is not JSON. Expected {"rate":100,"per":"1m"}, or 100/m.`,
       { cause },
     )
   }

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { quote } from '../../base/options.ts'
 import type { QueueOptions } from '../../engine/define/queue-list.ts'
 import { type AnyTask, task } from '../../engine/define/task.ts'
 import { type Bounds, boundsOf } from '../../http/bounds.ts'
@@ -84,7 +85,7 @@ export function readServeConfig(json: unknown): ServeConfig {
     if (!QueueName.safeParse(name).success)
       throw new SluiceError(
         'option.invalid',
-        `The configuration is invalid: no request can name the queue ${JSON.stringify(name.slice(0, 64))}. Expected lower case letters, digits, dots and hyphens.`,
+        `The configuration is invalid: no request can name the queue ${quote(name)}. Expected lower case letters, digits, dots and hyphens.`,
       )
   const limits = engineLimits(served.limits)
   const byOf = (use: ServedUse): string | undefined => use.by ?? served.limits[use.limit]?.by

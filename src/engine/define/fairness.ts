@@ -1,4 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
+import { show } from '../../base/options.ts'
 import { messageOf } from '../../base/thrown.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
@@ -72,12 +73,4 @@ function checkShare(share: unknown, task: string): number {
 
 function invalid(task: string, why: string): SluiceError {
   return new SluiceError('fairness.invalid', `task ${task}: ${why}`)
-}
-
-function show(value: unknown): string {
-  return typeof value === 'string'
-    ? `'${value.slice(0, 60)}'`
-    : typeof value === 'number'
-      ? String(value)
-      : typeof value
 }

@@ -56,7 +56,7 @@ export class Faults {
       this.add(
         within(path, name),
         'graph.field.unknown',
-        `${path === '' ? 'A graph' : path} has no field ${JSON.stringify(name.slice(0, 60))}${hint}Expected ${names.join(', ')}.`,
+        `${path === '' ? 'A graph' : path} has no field ${quote(name)}${hint}Expected ${names.join(', ')}.`,
       )
     }
     return value as Fields

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
-import { ownNames } from '../../base/options.ts'
+import { ownNames, quote } from '../../base/options.ts'
 import { isTaskName } from '../../base/text.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { limit as defineLimit, type Limit, useOf } from '../../policy/limits/define.ts'
@@ -150,7 +150,7 @@ function readSteps(reading: StepReading, value: unknown): Record<string, StepFor
         faults.add(
           `${within('steps', name)}.after`,
           'graph.step.unknown',
-          `${within('steps', name)}.after names the step ${JSON.stringify(each.slice(0, 60))}, which does not exist${didYouMean(each, Object.keys(steps))}Expected a step of this graph.`,
+          `${within('steps', name)}.after names the step ${quote(each)}, which does not exist${didYouMean(each, Object.keys(steps))}Expected a step of this graph.`,
         )
   return steps
 }
@@ -209,7 +209,7 @@ function checkPath(
 ): void {
   const [head = '', ...rest] = value.split('.')
   const wrong = (why: string): void =>
-    faults.add(path, 'graph.path.unknown', `${path} is invalid: ${JSON.stringify(value.slice(0, 60))} ${why}.`)
+    faults.add(path, 'graph.path.unknown', `${path} is invalid: ${quote(value)} ${why}.`)
   if (!seen.includes(head))
     wrong(
       `begins with what is not seen here${didYouMean(head, seen)}Expected a path that begins with ${seen.join(', ')}`,

@@ -1,4 +1,5 @@
 import type { JsonValue } from '../../base/json-value.ts'
+import { quote } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import { isPath } from '../../policy/limits/partition-key.ts'
 import { codeTask } from './code-task.ts'
@@ -128,7 +129,7 @@ function checkKnown(reading: StepReading, kind: 'task' | 'child', name: string, 
   reading.faults.add(
     `${path}.${kind}`,
     'task.unknown',
-    `${path}.${kind} is unknown: ${JSON.stringify(name.slice(0, 60))}. Expected the name of ${what} that the engine lists.`,
+    `${path}.${kind} is unknown: ${quote(name)}. Expected the name of ${what} that the engine lists.`,
   )
 }
 

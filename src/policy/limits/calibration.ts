@@ -1,5 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
+import { show } from '../../base/options.ts'
 import type { Calibration } from './limit.ts'
 
 const CHOICES: Readonly<Record<string, readonly string[]>> = {
@@ -12,13 +13,13 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
 export function calibration(value: unknown, what: string): Calibration {
   if (value === 'headers') return { direction: 'down', reset: 'window', budget: null }
   if (typeof value !== 'object' || value === null)
-    throw invalid(what, `calibrate is invalid: ${shown(value)}. Expected 'headers' or { from: 'headers' }.`)
+    throw invalid(what, `calibrate is invalid: ${show(value)}. Expected 'headers' or { from: 'headers' }.`)
   const fields = value as Readonly<Record<string, unknown>>
   for (const [field, given] of Object.entries(fields)) {
     const choices = Object.hasOwn(CHOICES, field) ? CHOICES[field] : undefined
     if (field === 'budget' && (given === undefined || (typeof given === 'string' && given !== ''))) continue
     if (field === 'budget')
-      throw invalid(what, `calibrate.budget is invalid: ${shown(given)}. Expected a name such as 'tokens'.`)
+      throw invalid(what, `calibrate.budget is invalid: ${show(given)}. Expected a name such as 'tokens'.`)
     if (!choices) {
       const hint = didYouMean(field, [...Object.keys(CHOICES), 'budget'])
       throw invalid(what, `calibrate has no field ${field}${hint}Expected from, direction, reset and budget.`)
@@ -26,7 +27,7 @@ export function calibration(value: unknown, what: string): Calibration {
     if (given !== undefined && !choices.includes(given as string))
       throw invalid(
         what,
-        `calibrate.${field} is invalid: ${shown(given)}. Expected ${choices.map((each) => `'${each}'`).join(' or ')}.`,
+        `calibrate.${field} is invalid: ${show(given)}. Expected ${choices.map((each) => `'${each}'`).join(' or ')}.`,
       )
   }
   if (fields['from'] === undefined) throw invalid(what, "calibrate needs a source. Add from: 'headers'.")
@@ -35,10 +36,6 @@ export function calibration(value: unknown, what: string): Calibration {
     reset: fields['reset'] === 'refill' ? 'refill' : 'window',
     budget: (fields['budget'] as string | undefined) ?? null,
   }
-}
-
-function shown(value: unknown): string {
-  return typeof value === 'string' ? `'${value.slice(0, 64)}'` : `a value of type ${typeof value}`
 }
 
 function invalid(what: string, message: string): SluiceError {

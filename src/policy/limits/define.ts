@@ -1,5 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, show } from '../../base/options.ts'
+import { checkOptions, quote, show } from '../../base/options.ts'
 import { isName, LONGEST_NAME } from '../../base/text.ts'
 import type { AtPath, Key, KeyPath } from './key-path.ts'
 import type { LimitPolicy } from './limit.ts'
@@ -190,10 +190,9 @@ function checkWeight<I>(weight: Weight<I>, what: string): Weight<I> {
 
 function checkName(name: unknown): void {
   if (isName(name)) return
-  const shown = typeof name === 'string' ? JSON.stringify(name.slice(0, 40)) : `a ${typeof name}`
   throw new SluiceError(
     'policy.invalid',
-    `the name of a limit is invalid: ${shown}. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,
+    `the name of a limit is invalid: ${quote(name)}. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,
   )
 }
 
