@@ -4,8 +4,7 @@ import '../base/supported-node.ts'
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { checkCalls } from './checked-call.ts'
-import { withHint } from './misspelt.ts'
-import { printable } from './words.ts'
+import { usageLine } from './misspelt.ts'
 import { registerCompletion } from './commands/completion.ts'
 import { registerConfig } from './commands/config.ts'
 import { registerDashboard } from './commands/dashboard.ts'
@@ -59,20 +58,12 @@ function packageVersion(): string {
   return (manifest as { version: string }).version
 }
 
-/** The arguments in a message must not send commands to the terminal. */
-function shown(text: string): string {
-  return text
-    .split('\n')
-    .map((line) => printable(line))
-    .join('\n')
-}
-
 const program = new Command('sluice')
   .description('A durable job and workflow engine for TypeScript that never exceeds a budget and never wastes one.')
   .version(packageVersion())
   // A usage error exits with 2, on every command; 1 reports a finding.
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
-  .configureOutput({ outputError: (text, write) => write(shown(withHint(text, program))) })
+  .configureOutput({ outputError: (text, write) => write(usageLine(text, program)) })
 // Standard output closes when its reader has enough (`| head`). A command that writes on and on looks for itself.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') return
