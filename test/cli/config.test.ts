@@ -77,7 +77,7 @@ test.each<[string, unknown, readonly string[], NodeJS.ProcessEnv, number, RegExp
   ['a file that is not JSON', '{', [], {}, 2, /--config \S+ cannot be read: it is no JSON/],
   ['an option that is none', {}, ['--prot', '1'], {}, 2, /unknown option '--prot'/],
   ['a store that is none', {}, ['--store', 'mysql://h/x'], {}, 2, /store\.url\.invalid: .*mysql:/],
-  ['a store of no text', {}, ['--store', ''], {}, 2, /store\.url\.invalid: .*""/],
+  ['a store of no text', {}, ['--store', ''], {}, 2, /cli\.usage: --store is empty/],
   ['a store of the file that is none', { store: 'jobs.db' }, [], {}, 2, /store\.url\.invalid: .*jobs\.db/],
   [
     'budgets at no backend',

@@ -63,7 +63,7 @@ describe('a slip', () => {
     [['replay', '--policy', '5/s', '--since', '1h', '--weight=-1'], '--weight is invalid'],
     [['replay', '--policy', '5/s', '--since', '1h', '--weight', ''], '--weight is invalid'],
     [['forecast', '--keys', 'a=1,a=2', '--policy', '5/s'], 'names "a" twice'],
-    [['forecast', '--count', '9', '--policy', '5/s', '--key', 'a'], '--key needs the name of a limit'],
+    [['forecast', '--count', '9', '--policy', '5/s', '--key', 'a'], '--key needs <limit>'],
     [['dashboard', '--port', '70000'], '--port is invalid'],
     [['dashboard', '--port', '1e3'], '--port is invalid'],
     [['demo', '--fast', '--dashboard', '--port', '99999'], '--port is invalid'],
@@ -134,9 +134,52 @@ describe('an option that a command would ignore is a wrong call', () => {
     [['jobs', '--limit', '5', 'cancel', '--state', 'active', '--yes'], '--limit does not belong to jobs cancel'],
     [['jobs', 'cancel', '--state', 'active', '--limit', '5', '--yes'], '--limit does not belong to jobs cancel'],
     [['queues', '--watch', 'pause', 'default'], '--watch does not belong to queues pause'],
+    [['demo', '--port', '4000'], '--port needs --dashboard'],
+    [['limits', '--key', 'acme'], '--key needs <name>'],
+    [['enqueue', 'work', '--no-limits', '--weight', '5'], '--weight needs --limit'],
+    [['export', '--json'], '--json needs --to'],
+    [['forecast', '--count', '9', '--policy', '5/s', '--store', 'sqlite:x.db'], '--store needs <limit>'],
   ])('%j', async (args, words) => {
     const { code, out, err } = await sluice(args)
     expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toContain(words)
+  })
+})
+
+describe('an empty path or URL is a wrong call', () => {
+  test.each([
+    [['import', '', '--yes'], '<file> is empty'],
+    [['workflows', 'check', ''], '<file> is empty'],
+    [['workflows', 'check', 'x.json', '--config', ''], '--config is empty'],
+    [['export', '--to', ''], '--to is empty'],
+    [['replay', '--policy', '5/s', '--file', ''], '--file is empty'],
+    [['replay', '--policy', '5/s', '--since', '1h', '--by', ''], '--by is empty'],
+    [['config', '--config', ''], '--config is empty'],
+    [['serve', '--check', '--config', ''], '--config is empty'],
+    [['config', '--budgets', ''], '--budgets is empty'],
+    [['demo', '--fast', '--redis', ''], '--redis is empty'],
+    [['jobs', '--store', ''], '--store is empty'],
+  ])('%j', async (args, words) => {
+    const { code, out, err } = await sluice(args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toMatch(/^error cli\.usage: .*\n$/)
+    expect(err).toContain(words)
+  })
+})
+
+describe('a call that cannot be read is one line with a code', () => {
+  test.each([
+    [['migrate', 'extra'], "too many arguments for 'migrate'"],
+    [['jobs', '--stat', 'active'], "unknown option '--stat' (Did you mean --state?)"],
+    [['quues'], "unknown command 'quues' (Did you mean queues?)"],
+    [['queues', 'paus', 'default'], '(Did you mean queues pause?)'],
+    [['jobs', 'promote'], "missing required argument 'id'"],
+    [['limits', '--key'], "option '--key <key>' argument missing"],
+    [['help', 'quues'], "unknown command 'quues'"],
+  ])('%j', async (args, words) => {
+    const { code, out, err } = await sluice(args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toMatch(/^error cli\.usage: .*\n$/)
     expect(err).toContain(words)
   })
 })

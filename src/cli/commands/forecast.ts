@@ -77,9 +77,6 @@ async function ofPolicy(flags: ForecastFlags): Promise<void> {
     import('../../base/clock.ts'),
   ])
   await showOnce(flags, () => {
-    for (const name of ['store', 'key', 'watch'] as const)
-      if (flags[name] !== undefined)
-        throw new SluiceError('cli.usage', `--${name} needs the name of a limit: sluice forecast <limit> --${name}`)
     const policy = policyOf(flags)
     const backlog = backlogOf(flags)
     if (policy === undefined || backlog === undefined)
