@@ -177,7 +177,7 @@ describe('a store', () => {
 
   test.each(
     [
-      'schema application_name binary channel_binding client_encoding connect_timeout connection_limit',
+      'schema application_name binary channel_binding client_encoding connection_limit',
       'fallback_application_name gssencmode host hostaddr keepalives options',
       'idle_in_transaction_session_timeout keepalives_idle krbsrvname load_balance_hosts lock_timeout passfile',
       'password pgbouncer pool_timeout port query_timeout replication require_auth requirepeer service',
@@ -187,6 +187,24 @@ describe('a store', () => {
   )('may have the parameter %s', (name) => {
     const store = `postgres://app@db.internal/app?${name}=x`
     expect(() => new Sluice({ store, tasks: [] })).not.toThrow()
+  })
+
+  test.each([
+    ['schema=', 'schema of the store\'s URL is invalid: ""'],
+    ['schema=a&schema=b', 'has the parameter schema twice'],
+    ['connections=', 'connections of the store\'s URL is invalid: ""'],
+    ['connections=0x10', 'connections of the store\'s URL is invalid: "0x10"'],
+    ['connections=1e1', 'connections of the store\'s URL is invalid: "1e1"'],
+    ['connections=8&connections=9', 'has the parameter connections twice'],
+    ['notify=no', 'notify of the store\'s URL is invalid: "no"'],
+    ['connect_timeout=', 'connect_timeout of the store\'s URL is invalid: ""'],
+    ['connect_timeout=-1', 'connect_timeout of the store\'s URL is invalid: "-1"'],
+    ['connect_timeout=1e999', 'connect_timeout of the store\'s URL is invalid: "1e999"'],
+    ['connect_timeout=1&connect_timeout=2', 'has the parameter connect_timeout twice'],
+  ])('with ?%s is refused', (query, words) => {
+    const make = (): Sluice => new Sluice({ store: `postgres://app@db.internal/app?${query}`, tasks: [] })
+    expect(make).toThrow(expect.objectContaining({ code: 'store.url.invalid' }))
+    expect(make).toThrow(words)
   })
 
   test.each([undefined, null, 5, '', 'mysql://x'])('is not %s', (store) => {
