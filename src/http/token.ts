@@ -103,8 +103,8 @@ function unknownField(field: string): string {
 }
 
 function digestIn({ token, hash }: Token, wrong: (why: string) => SluiceError): Buffer {
-  if ((token === undefined) === (hash === undefined))
-    throw wrong('token and hash exclude each other. Expected one of them.')
+  if (token === undefined && hash === undefined) throw wrong('token and hash are missing. Expected one of them.')
+  if (token !== undefined && hash !== undefined) throw wrong('token and hash exclude each other. Expected one of them.')
   if (hash !== undefined) {
     const hex = typeof hash === 'string' ? HASH.exec(hash)?.[1] : undefined
     if (hex === undefined) throw wrong('its hash is invalid. Expected sha256: and 64 hexadecimal digits.')

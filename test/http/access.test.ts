@@ -72,6 +72,11 @@ describe('tokens', () => {
     await expect(opening).rejects.not.toThrow(/admin-0123456789/)
   })
 
+  test('without a token and a hash are refused in words that say so', async () => {
+    const opening = HttpHarness.open({ http: { tokens: [{ scopes: ['admin'], tenant: '*' } as never] } })
+    await expect(opening).rejects.toThrow('token and hash are missing. Expected one of them.')
+  })
+
   test('of which one is there twice, plain or as its hash, are refused; so are two of one name', async () => {
     const token = 'reader-0123456789'
     const hash = `sha256:${createHash('sha256').update(token).digest('hex')}`
