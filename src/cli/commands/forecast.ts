@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { quote } from '../../base/options.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
 import type { BacklogSpec, Forecast, Waits } from '../../policy/forecast/what-if.ts'
 import { type Column, tableOf } from '../table.ts'
@@ -177,7 +178,7 @@ function backlogOf({ count, keys, weight }: ForecastFlags): BacklogSpec | undefi
     if (count !== undefined) throw new SluiceError('cli.usage', '--count and --keys exclude each other. Omit --count.')
     const jobs = keys.split(',').map(jobsOfKey)
     const twice = jobs.find(([key], i) => jobs.some(([other], at) => at < i && other === key))
-    if (twice) throw new SluiceError('cli.usage', `--keys names ${JSON.stringify(twice[0])} twice. Expected it once.`)
+    if (twice) throw new SluiceError('cli.usage', `--keys names ${quote(twice[0])} twice. Expected it once.`)
     return { keys: Object.fromEntries(jobs), ...units }
   }
   if (count !== undefined)
@@ -191,8 +192,9 @@ function backlogOf({ count, keys, weight }: ForecastFlags): BacklogSpec | undefi
 }
 
 function jobsOfKey(text: string): [string, number] {
-  const at = text.lastIndexOf('=')
-  return [text.slice(0, Math.max(0, at)), wholeOf(text.slice(at + 1), `--keys ${text}`)]
+  const [, key, jobs] = /^(.+)=(\d{1,15})$/s.exec(text) ?? []
+  if (key !== undefined) return [key, Number(jobs)]
+  throw new SluiceError('cli.usage', `--keys is invalid: ${quote(text)}. Expected the jobs of each key, as acme=500.`)
 }
 
 /** Whether a text is a policy, as 1000/m, and not the name of a limit. */
