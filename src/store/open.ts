@@ -64,6 +64,17 @@ export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): 
   )
 }
 
+/**
+ * Checks that an engine could open a store, upgrade it or make it, and changes nothing.
+ * @throws {SluiceError} `store.url.invalid`, `store.version`, `store.missing`, `store.io`
+ */
+export async function checkStore(url: string, clock: Clock): Promise<void> {
+  if (isPostgresUrl(url)) return void (await upgradeStore(url, clock, true))
+  const path = pathOf(url)
+  const { checkStartable } = await import('./sqlite/existing.ts')
+  checkStartable(path)
+}
+
 function pathOf(url: string): string {
   const given = typeof url === 'string' && url.startsWith('sqlite:') ? url.slice('sqlite:'.length) : ''
   const path = given.replace(/^\/\/(?=\/)/, '')

@@ -10,7 +10,7 @@ import { createHttpApp, type HttpApp } from '../../http/app.ts'
 import { createPage } from '../../dashboard/page-files.ts'
 import { isLoopback, listen, type Listening } from '../../http/listen.ts'
 import { backendLoader } from '../../limiter/open.ts'
-import { openExisting } from '../../store/open.ts'
+import { checkStore } from '../../store/open.ts'
 import { readServeConfig, type ServeConfig } from './config.ts'
 import { type SettingText, readConfigFile, type Settings } from './settings.ts'
 import { tokensFrom } from './tokens.ts'
@@ -75,15 +75,10 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   }
 }
 
-/** Checks a server's options, and that an existing store opens; serves nothing. It throws as `startServer` does. */
+/** Checks a server's options, and that its store could be opened; serves nothing. It throws as `startServer` does. */
 export async function checkServer(options: ServeOptions): Promise<void> {
   checkConfig(options)
-  try {
-    await (await openExisting(options.store, systemClock)).close()
-  } catch (error) {
-    // A start makes it.
-    if (!(error instanceof SluiceError) || error.code !== 'store.missing') throw error
-  }
+  await checkStore(options.store, systemClock)
 }
 
 /** Checks a configuration and opens no store. @throws {SluiceError} as `startServer` does */

@@ -18,7 +18,13 @@ export function checkExisting(path: string): void {
       'A store in memory ends with its process: there is nothing to read. Name a file.',
     )
   if (!existsSync(path)) throw missing(path, 'does not exist')
-  const version = schemaOf(path)
+  const version = readFrom(path, (db) => {
+    const tables = db
+      .prepare(`SELECT count(*) AS n FROM sqlite_schema WHERE name IN ('jobs', 'lanes', 'buckets')`)
+      .get()
+    if (tables?.['n'] !== 3) throw missing(path, 'is not a store of Sluice')
+    return versionOf(db)
+  })
   if (version < MIGRATIONS.length)
     throw new SluiceError(
       'store.version',
@@ -26,24 +32,42 @@ export function checkExisting(path: string): void {
     )
 }
 
-function schemaOf(path: string): number {
+/**
+ * Checks that an engine could open a file, upgrade it or make it, and changes nothing.
+ * @throws {SluiceError} `store.missing`; `store.version` if its tables are of a newer version
+ */
+export function checkStartable(path: string): void {
+  if (path === ':memory:') return
+  if (!existsSync(path)) {
+    if (isWritable(dirname(path))) return
+    throw missing(path, 'cannot be made: its folder is not there, or this user may not write it')
+  }
+  if (!isWritable(path) || !isWritable(dirname(path))) throw notWritable(path)
+  checkNotNewer(readFrom(path, versionOf))
+}
+
+/** @throws {SluiceError} `store.version` */
+export function checkNotNewer(version: number): void {
+  if (version <= MIGRATIONS.length) return
+  throw new SluiceError(
+    'store.version',
+    `The store was written by a newer Sluice (schema ${version}, this one knows ${MIGRATIONS.length}). Update Sluice, or open another file.`,
+  )
+}
+
+function versionOf(db: DatabaseSync): number {
+  return Number(db.prepare('PRAGMA user_version').get()?.['user_version'])
+}
+
+function readFrom<T>(path: string, read: (db: DatabaseSync) => T): T {
   let db: DatabaseSync | null = null
   try {
     // The last process to close the file may lock it for a moment.
     db = openDatabase(path, { readOnly: true, timeout: BUSY_MS })
-    const tables = db
-      .prepare(`SELECT count(*) AS n FROM sqlite_schema WHERE name IN ('jobs', 'lanes', 'buckets')`)
-      .get()
-    if (tables?.['n'] !== 3) throw missing(path, 'is not a store of Sluice')
-    return Number(db.prepare('PRAGMA user_version').get()?.['user_version'])
+    return read(db)
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause
-    if (!isWritable(path))
-      throw new SluiceError(
-        'store.missing',
-        `${path} cannot be opened: this user may not write it and its folder, which SQLite needs for its log even to read. Run the command as the user of the engine.`,
-        { cause },
-      )
+    if (!isWritable(path) || !isWritable(dirname(path))) throw notWritable(path, cause)
     throw missing(path, 'cannot be read as a store', cause)
   } finally {
     db?.close()
@@ -53,11 +77,18 @@ function schemaOf(path: string): number {
 function isWritable(path: string): boolean {
   try {
     accessSync(path, constants.W_OK)
-    accessSync(dirname(path), constants.W_OK)
     return true
   } catch {
     return false
   }
+}
+
+function notWritable(path: string, cause?: unknown): SluiceError {
+  return new SluiceError(
+    'store.missing',
+    `${path} cannot be opened: this user may not write it and its folder, which SQLite needs for its log even to read. Run the command as the user of the engine.`,
+    { cause },
+  )
 }
 
 function missing(path: string, what: string, cause?: unknown): SluiceError {

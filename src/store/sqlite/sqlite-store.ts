@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
+import { isFinal, mayPass } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
 import type { NewJob } from '../../jobs/job.ts'
@@ -9,6 +9,7 @@ import type { Change, Claim, ClaimRequest, Durability, Enqueued, Retention, Stor
 import type { Registration } from '../contract/workers.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
+import { checkNotNewer } from './existing.ts'
 import { enqueue, transactionRefused } from './enqueue.ts'
 import { Policies } from './limit-timelines.ts'
 import { clear } from './clear.ts'
@@ -288,11 +289,7 @@ let tables: string | null = null
 
 function migrate(db: SqliteConnection): void {
   const [version] = db.get<[number]>('PRAGMA user_version') as [number]
-  if (version > MIGRATIONS.length)
-    throw new SluiceError(
-      'store.version',
-      `The store was written by a newer Sluice (schema ${version}, this one knows ${MIGRATIONS.length}). Update Sluice, or open another file.`,
-    )
+  checkNotNewer(version)
   const isNew = version === 0 && db.get('SELECT 1 FROM sqlite_master') === undefined
   if (isNew && tables !== null) db.exec(tables)
   else for (const migration of MIGRATIONS.slice(version)) db.exec(migration)
