@@ -66,7 +66,7 @@ describe('a slip', () => {
     [['forecast', '--keys', 'a=1,', '--policy', '5/s'], '--keys is invalid: "". Expected the jobs of each key'],
     [['forecast', '--keys', '=5', '--policy', '5/s'], '--keys is invalid: "=5"'],
     [['forecast', '--keys', 'a=1e999', '--policy', '5/s'], '--keys is invalid: "a=1e999"'],
-    [['forecast', '--count', '9', '--policy', '5/s', '--key', 'a'], '--key needs <limit>'],
+    [['forecast', '--policy', '5/s', '--key', 'a'], '--key needs <limit>'],
     [['dashboard', '--port', '70000'], '--port is invalid'],
     [['dashboard', '--port', '1e3'], '--port is invalid'],
     [['demo', '--fast', '--dashboard', '--port', '99999'], '--port is invalid'],
@@ -141,6 +141,8 @@ describe('an option that a command would ignore is a wrong call', () => {
     [['limits', '--key', 'acme'], '--key needs <name>'],
     [['enqueue', 'work', '--no-limits', '--weight', '5'], '--weight needs --limit'],
     [['export', '--json'], '--json needs --to'],
+    [['forecast', 'crm', '--key', 'a', '--count', '9'], "'--key <key>' cannot be used with option '--count <jobs>'"],
+    [['forecast', 'crm', '--key', 'a', '--keys', 'a=9'], "'--key <key>' cannot be used with option '--keys <keys>'"],
     [['forecast', '--count', '9', '--policy', '5/s', '--store', 'sqlite:x.db'], '--store needs <limit>'],
   ])('%j', async (args, words) => {
     const { code, out, err } = await sluice(args)

@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { quote } from '../../base/options.ts'
@@ -51,7 +51,7 @@ export function registerForecast(program: Command): void {
     .option('--count <jobs>', 'a backlog of so many jobs')
     .option('--keys <keys>', 'spread over so many keys, or the jobs of each: acme=500,birch=20')
     .option('--weight <units>', 'units that each job costs (default: 1)')
-    .option('--key <key>', 'of the store, what waits for this key alone')
+    .addOption(new Option('--key <key>', 'of the store, what waits for this key alone').conflicts(['count', 'keys']))
     .option('--shared <limit>', 'a second limit for all keys together: its name in the store, or a policy as 1000/m')
     .option('--run-time <duration>', 'how long each job runs, for a limit with concurrency')
     .option('--policy <text>', 'the policy as text, such as "100/m burst 5", in place of the options below')
