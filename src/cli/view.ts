@@ -140,9 +140,10 @@ export function errorLine(error: unknown): string {
 
 /** Whether an error is a finding of a command, rather than a wrong call. */
 function isFound(code: string): boolean {
-  const found = /^(store|job|flow|queue\.drain|unique\.conflict)(\.|$)/.test(code) && code !== 'store.url.invalid'
-  return found || code.endsWith('.unknown')
+  return (FOUND.test(code) && code !== 'store.url.invalid') || code.endsWith('.unknown')
 }
+
+const FOUND = /^((store|server|dashboard|job|flow|queue\.drain)\.|unique\.conflict$)/
 
 /** Reads a priority; its range is checked where it is stored. @throws {SluiceError} `cli.usage` */
 export function priorityOf(text: string, option: string): number {

@@ -2,12 +2,14 @@
 // stack trace.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { onSqlite } from '../stores.ts'
-import { sluice } from './terminal.ts'
+import { folder, sluice } from './terminal.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 
@@ -208,7 +210,17 @@ test('a dashboard at a port that is taken is refused in words', async () => {
   const { port } = taken.address() as { port: number }
   const { code, err } = await sluice(['dashboard', '--port', String(port), '--store', await open(0)])
   taken.close()
-  expect(code).toBeGreaterThan(0)
+  expect(code).toBe(1)
   expect(err).toMatch(/^error /)
   expect(err).toContain(String(port))
+})
+
+test('a dashboard whose page was not built ends with its error', async () => {
+  const root = folder()
+  for (const name of ['src', 'package.json', 'node_modules'])
+    symlinkSync(fileURLToPath(new URL(`../../${name}`, import.meta.url)), join(root, name))
+  const env = { NODE_OPTIONS: '--preserve-symlinks --preserve-symlinks-main' }
+  const args = ['dashboard', '--port', '0', '--store', await open(0)]
+  const { code, err } = await sluice(args, { env, main: join(root, 'src/cli/main.ts') })
+  expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/^error dashboard\.missing: .*\n$/) as string })
 })

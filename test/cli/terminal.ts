@@ -19,11 +19,11 @@ export interface Ended {
 /** Runs `sluice` as its users do, to its end. */
 export function sluice(
   args: readonly string[],
-  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+  { main = MAIN, ...options }: { cwd?: string; env?: NodeJS.ProcessEnv; main?: string } = {},
 ): Promise<Ended> {
   return new Promise((resolve) => {
     const env = { ...ENV, ...options.env }
-    execFile(process.execPath, [MAIN, ...args], { ...options, env }, (error, out, err) => {
+    execFile(process.execPath, [main, ...args], { ...options, env }, (error, out, err) => {
       resolve({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1, out, err })
     })
   })

@@ -13,7 +13,7 @@ The page shows limits, jobs, flows, queues, schedules, workers, tasks, and who c
 to this machine alone unless there is a token, which the page then asks for. Give the token as SLUICE_DASHBOARD_TOKEN, since
 other users of this machine can read the options of a process.
 
-Exit code: 0; 1 when the store does not open; 2 for a wrong option.`
+Exit code: 0; 1 when the store does not open, the port is taken or the page is not built; 2 for a wrong option.`
 
 /** Adds `sluice dashboard`: the page of a store. */
 export function registerDashboard(program: Command): void {

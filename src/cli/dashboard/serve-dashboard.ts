@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { silentLogger } from '../../base/logger.ts'
-import { createDashboard } from '../../dashboard/dashboard.ts'
+import { createDashboard, type Dashboard } from '../../dashboard/dashboard.ts'
 import { Sluice } from '../../engine/engine.ts'
 import { isLoopback, listen, type Listening } from '../../http/listen.ts'
 import { openExisting } from '../../store/open.ts'
@@ -42,28 +42,31 @@ export async function serveDashboard(options: ServeDashboardOptions): Promise<Ru
   // A misspelt path must not become a new, empty store.
   await (await openExisting(store, systemClock)).close()
   const sluice = new Sluice({ store, tasks: [], queues: {}, logger: silentLogger })
-  await sluice.start()
-  let listening: Listening
-  const dashboard = createDashboard({
-    sluice,
-    authorize: token === null ? fromThisMachine : withToken(token),
-    signIn: token === null ? 'application' : 'token',
-    basePath: '',
-  })
-  try {
-    listening = await listen(dashboard, { host, port })
-  } catch (error) {
-    dashboard.close()
-    await sluice.stop({ within: 0 })
+  let dashboard: Dashboard | null = null
+  const listening = await start().catch(async (error: unknown) => {
+    dashboard?.close()
+    // An open store would keep the process alive.
+    await sluice.stop({ within: 0 }).catch(() => undefined)
     throw error
-  }
+  })
   return {
     url: listening.url,
     async stop() {
-      dashboard.close()
+      dashboard?.close()
       await listening.close(CLOSE_WITHIN_MS)
       await sluice.stop()
     },
+  }
+
+  async function start(): Promise<Listening> {
+    await sluice.start()
+    dashboard = createDashboard({
+      sluice,
+      authorize: token === null ? fromThisMachine : withToken(token),
+      signIn: token === null ? 'application' : 'token',
+      basePath: '',
+    })
+    return listen(dashboard, { host, port })
   }
 }
 
