@@ -1,6 +1,7 @@
 // Some wait lists need many lanes in claim after claim. A claim reads as many of each as the last ones needed.
 import { Client } from 'pg'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Duration, Policy } from '../../src/exports/index.ts'
 import { seededRandom } from '../../src/base/random.ts'
 import { StoreHarness } from '../conformance/store/store-harness.ts'
 import { postgresBackend } from '../store/postgres-backend.ts'
@@ -8,7 +9,7 @@ import { withPostgres } from '../store/postgres-server.ts'
 
 const JOBS = 4000
 const CLAIMS = 60
-const strict = (every: string) => ({ rate: 1, per: every, burst: 1 })
+const strict = (every: Duration): Policy => ({ rate: 1, per: every, burst: 1 })
 
 /** The reads of claims under strict limits within a strict limit for all, and the lanes that each read. */
 async function reads(): Promise<{ readonly again: number; readonly lanes: number; readonly starts: number }> {
