@@ -8,7 +8,7 @@ import type { Context } from './context.ts'
 import { unlimitedLaneKey } from './lane-key.ts'
 import { type HeadColumns, headRows, type ReadPlan, type ReadSet } from './read-set.ts'
 import { ownerFor } from './own.ts'
-import { inOrder, UNLIMITED, USE } from './sql/fields.ts'
+import { inOrder, LIST_READ, UNLIMITED, USE } from './sql/fields.ts'
 import type { StripeRound } from './stripe-round.ts'
 
 /** The most due jobs or occurrences that one transaction moves. */
@@ -50,7 +50,9 @@ export async function readForClaim(
   const dueAheadUs = aheadOf(request) > 0 ? aheadOf(request) + context.readAhead.tookUs : 0
   const asked = {
     ...plan,
-    lists: [...plan.lists].map(([bucket, { line, inOrder }]) => [bucket, line, inOrder]),
+    lists: [...plan.lists].map(([bucket, { line, inOrder: in_order }]) =>
+      inOrder(LIST_READ, { bucket, line, in_order }),
+    ),
     // The parameter's name in SQL: an upgraded store keeps the function of an earlier version.
     strange: plan.expectsUnlisted,
     queues,

@@ -15,7 +15,7 @@ const IN_ORDER_AT_MOST = 4096
 const LINE_SPARE = 1.25
 /** The part of such a number that is left after a claim that needs fewer. */
 const LINE_KEPT = 0.95
-/** After so many claims in the way of the last one, the server looks at a list anew. */
+/** So many claims read a list in the same way, and then the server looks again at which one is shorter. */
 const SAME_WAY_FOR = 64
 const LISTS_REMEMBERED = 1000
 /** How a list is read of which nothing is remembered. */

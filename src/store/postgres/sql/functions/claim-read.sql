@@ -260,7 +260,8 @@ DECLARE
   v_unserved text[] := ARRAY(SELECT json_array_elements_text(p -> 'unserved'));
 BEGIN
   v_now := sluice.now_us();
-  SELECT array_agg((l ->> 0)::bigint), array_agg((l ->> 1)::int), array_agg((l ->> 2)::boolean)
+  SELECT array_agg((l ->> {{list_read.bucket}})::bigint),
+    array_agg((l ->> {{list_read.line}})::int), array_agg((l ->> {{list_read.in_order}})::boolean)
   INTO v_lists, v_lines, v_orders FROM json_array_elements(p -> 'lists') l;
   SELECT * INTO v_chosen
   FROM sluice.choose_stripes(p, false);
