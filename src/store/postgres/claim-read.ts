@@ -88,7 +88,10 @@ export async function readForClaim(
   const parked = park ? cellOf(results.at(-6)) : null
   const text = cellOf(results.at(-1))
   const read = text === null ? null : readSetOf(text)
-  if (read) context.readAhead.tookUs = Math.min(read.now - read.dueUntil + dueAheadUs, TOOK_AT_MOST_US)
+  if (read) {
+    const tookUs = read.now - (read.dueUntil - dueAheadUs)
+    context.readAhead.tookUs = Math.min(Math.max(0, tookUs), TOOK_AT_MOST_US)
+  }
   return {
     read,
     unknown: [...(arrived ?? []), ...(parked === null ? [] : (JSON.parse(parked) as UnknownKind[]))],

@@ -17,7 +17,8 @@ const LINE_SPARE = 1.25
 const LINE_KEPT = 0.95
 /** So many claims read a list in the same way, and then the server looks again at which one is shorter. */
 const SAME_WAY_FOR = 64
-const LISTS_REMEMBERED = 1000
+/** Each claim sends all of them to the server. */
+const LISTS_REMEMBERED = 256
 /** How a list is read of which nothing is remembered. */
 const USUAL: ListRead = { line: AT_LEAST.line, inOrder: null, claims: 0 }
 /** The lanes of a wait list that is read whole, if they are of many groups. */
