@@ -259,6 +259,41 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       expect(pool.errors.get('SL001')).toBeGreaterThanOrEqual(1)
     })
 
+    test('a claim after a slow read asks for the wait lists that come due within as much more time', async () => {
+      await define({ r: { rate: 1e6, per: '1s' } })
+      await store.enqueue(jobs('a', ['r:k'], 3))
+      const ahead = (): Promise<Claim> =>
+        store.claim(() => ({
+          worker,
+          leaseUs: 30_000_000,
+          queues: [{ queue: 'q', slots: 1, ahead: 1 }],
+          aheadUs: 20_000,
+        }))
+      const asked = (): number =>
+        Number(/"aheadUs":(\d+)/.exec(pool.queries.findLast((text) => isLook(text)) ?? '')?.[1])
+      await ahead()
+      const holder = await admin.connect()
+      await holder.query('BEGIN')
+      await holder.query(`SELECT 1 FROM "${schema}".buckets FOR UPDATE`)
+      const claiming = ahead()
+      await waiting(holder)
+      await holder.query('SELECT pg_sleep(0.1)')
+      await holder.query('COMMIT')
+      holder.release()
+      await claiming
+      await ahead()
+      expect(asked()).toBeGreaterThanOrEqual(120_000)
+    })
+
+    test('decisions that all come to their writing late are not each made twice', async () => {
+      await define({ r: { rate: 1e6, per: '1s' } })
+      await store.enqueue(jobs('a', ['r:k'], 6))
+      pool.before = async (text) => void (isWrite(text) && (await admin.query('SELECT pg_sleep(0.06)')))
+      for (let n = 1; n <= 6; n++) expect(names(await claim(1))).toEqual([`a${n}`])
+      expect(pool.errors.get('SL001')).toBeGreaterThanOrEqual(1)
+      expect(pool.errors.get('SL001')).toBeLessThan(5)
+    })
+
     test('a claimer that stalls between its round trips loses its connection, and others go on', async () => {
       await define({ r: { rate: 9, per: '1h' } })
       await store.enqueue(jobs('a', ['r:k'], 2))
