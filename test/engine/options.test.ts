@@ -161,6 +161,9 @@ describe('a store', () => {
     expect(() => new Sluice({ store: 'sqlite:./what?.db', tasks: [] })).not.toThrow()
   })
 
+  const withQuery = (query: string) => (): Sluice =>
+    new Sluice({ store: `postgres://app@db.internal/app?${query}`, tasks: [] })
+
   test.each([
     ['schma=x', 'schema'],
     ['Schema=x', 'schema'],
@@ -170,7 +173,7 @@ describe('a store', () => {
     ['sslmode=require&connect_timout=1', 'connect_timeout'],
     ['connectTimeout=1', 'connect_timeout'],
   ])('with the misspelt parameter in ?%s is refused', (query, meant) => {
-    const make = (): Sluice => new Sluice({ store: `postgres://app@db.internal/app?${query}`, tasks: [] })
+    const make = withQuery(query)
     expect(make).toThrow(expect.objectContaining({ code: 'store.url.invalid' }))
     expect(make).toThrow(`did you mean ${meant}?`)
   })
@@ -202,7 +205,7 @@ describe('a store', () => {
     ['connect_timeout=1e999', 'connect_timeout of the store\'s URL is invalid: "1e999"'],
     ['connect_timeout=1&connect_timeout=2', 'has the parameter connect_timeout twice'],
   ])('with ?%s is refused', (query, words) => {
-    const make = (): Sluice => new Sluice({ store: `postgres://app@db.internal/app?${query}`, tasks: [] })
+    const make = withQuery(query)
     expect(make).toThrow(expect.objectContaining({ code: 'store.url.invalid' }))
     expect(make).toThrow(words)
   })

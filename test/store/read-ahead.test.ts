@@ -1,6 +1,6 @@
 // How much of its wait lists a claim on PostgreSQL reads, by what the last claims needed.
 import { describe, expect, test } from 'vitest'
-import { MOST_LANES, READ_AHEAD_AT_LEAST, type ReadAhead } from '../../src/store/postgres/context.ts'
+import { createReadAhead } from '../../src/store/postgres/context.ts'
 import { deeper, planFor, rememberReads } from '../../src/store/postgres/read-ahead.ts'
 import { lineOf, type ReadPlan, type ReadSet } from '../../src/store/postgres/read-set.ts'
 
@@ -8,7 +8,7 @@ const [LIST, OTHER] = [7, 8]
 
 /** The claims of one process, each of which reads the same two lists. */
 class Claims {
-  readonly #readAhead: ReadAhead = { ...READ_AHEAD_AT_LEAST, lists: new Map(), lanes: MOST_LANES, tookUs: 0 }
+  readonly #readAhead = createReadAhead()
 
   plan(): ReadPlan {
     return planFor(10, { readAhead: this.#readAhead, expectsUnlisted: false, parked: 0 })

@@ -47,7 +47,7 @@ export async function readForClaim(
   const queues = request.queues.map(({ queue }) => queue)
   const known = knownTasks(request.tasks)
   // The claim looks ahead from the end of its read.
-  const dueAheadUs = aheadOf(request) > 0 ? aheadOf(request) + context.readAhead.tookUs : 0
+  const dueAheadUs = aheadOf(request) > 0 ? aheadOf(request) + context.readTookUs : 0
   const asked = {
     ...plan,
     lists: [...plan.lists].map(([bucket, { line, inOrder: in_order }]) =>
@@ -90,7 +90,7 @@ export async function readForClaim(
   const read = text === null ? null : readSetOf(text)
   if (read) {
     const tookUs = read.now - (read.dueUntil - dueAheadUs)
-    context.readAhead.tookUs = Math.min(Math.max(0, tookUs), TOOK_AT_MOST_US)
+    context.readTookUs = Math.min(Math.max(0, tookUs), TOOK_AT_MOST_US)
   }
   return {
     read,

@@ -41,8 +41,10 @@ export interface Context {
   parked: number
   /** The last claim parked many lanes, and saw jobs whose tasks no worker lists: there may be many more such lanes. */
   unlisted: boolean
-  /** How old decisions may become before they are written, µs; 0: as the first ones. */
+  /** How old a decision may be when it is written, after some that were too old, µs; 0: there were none. */
   lateUs: number
+  /** How long the last read of a claim took, from its search for due wait lists to its clock, µs. */
+  readTookUs: number
   /** The read-ahead of the next claim into wait lists and their lanes: the depth that the last ones needed. */
   readonly readAhead: ReadAhead
 }
@@ -59,16 +61,13 @@ export interface ReadAhead {
   lanes: number
   /** Further open lanes, where many cannot start anything. */
   extra: number
-  /** How long the last read took, from its search for due wait lists to its clock, µs. */
-  tookUs: number
 }
 
 const FIND_BUCKETS = 'SELECT array_to_json(sluice.own_buckets($1::json))::text'
 const BUCKETS_REMEMBERED = 10_000
 
 /** The fewest rows that a claim reads. */
-export const READ_AHEAD_AT_LEAST = { line: 4, inOrder: 16, heads: 2, openHeads: 2, extra: 16 } as const
-
+export const READ_AHEAD_AT_LEAST = { heads: 2, openHeads: 2, extra: 16 } as const
 /** The first claim, and one behind a claim with too few open lanes, reads as many of them as claims ever do. */
 export const MOST_LANES = 2
 
@@ -93,8 +92,14 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     parked: 0,
     unlisted: false,
     lateUs: 0,
-    readAhead: { ...READ_AHEAD_AT_LEAST, lists: new Map(), lanes: MOST_LANES, tookUs: 0 },
+    readTookUs: 0,
+    readAhead: createReadAhead(),
   }
+}
+
+/** Creates the read-ahead of a process's first claim. */
+export function createReadAhead(): ReadAhead {
+  return { ...READ_AHEAD_AT_LEAST, lists: new Map(), lanes: MOST_LANES }
 }
 
 /** Numbers for queues within this process: a decision uses numbers, the tables use names. */

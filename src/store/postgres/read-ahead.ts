@@ -5,6 +5,9 @@ import { lineOf, type ListRead, type ReadPlan, type ReadSet } from './read-set.t
 const STRANGE_LANES = 256
 /** The most lanes beyond its slots that a claim examines after others that filled no slots with many. */
 const EXTRA_AT_MOST = 256
+/** The lanes of each group of a wait list that a claim reads first, and of each queue of one in order. */
+const LINE = 4
+const ORDERED_LINE = 16
 /** At least so many lanes are read of a wait list that needs more than most: to read a short one whole costs little. */
 const LINE_AT_LEAST = 64
 /** The most lanes of a wait list that claims remember to need. */
@@ -20,7 +23,7 @@ const SAME_WAY_FOR = 64
 /** Each claim sends all of them to the server. */
 const LISTS_REMEMBERED = 256
 /** How a list is read of which nothing is remembered. */
-const USUAL: ListRead = { line: AT_LEAST.line, inOrder: null, claims: 0 }
+const USUAL: ListRead = { line: LINE, inOrder: null, claims: 0 }
 /** The lanes of a wait list that is read whole, if they are of many groups. */
 const SHORT = 1000
 /** A claim that parks more lanes expects many more of them. */
@@ -40,8 +43,9 @@ export function planFor(room: number, { readAhead, expectsUnlisted, parked }: Re
   return {
     open: parked > FEW_PARKED ? STRANGE_LANES + room : extra > AT_LEAST.extra ? extra + room : usual,
     due: room === 0 ? 0 : 16 + 2 * room,
-    line: AT_LEAST.line,
-    inOrder: AT_LEAST.inOrder,
+    line: LINE,
+    orderedLine: ORDERED_LINE,
+    // Other claims of this process change what it remembers while this one runs.
     lists: new Map(lists),
     short: SHORT,
     heads,
@@ -115,7 +119,7 @@ function rememberLists(
     const line = Math.min(LINE_AT_MOST, Math.max(linesFor(deepest.get(bucket) ?? 0, ordered.has(bucket)), kept))
     const claims = planned.inOrder !== null ? planned.claims - 1 : ordered.has(bucket) ? SAME_WAY_FOR : 0
     lists.delete(bucket)
-    if (line > AT_LEAST.line || claims > 0)
+    if (line > LINE || claims > 0)
       lists.set(bucket, { line, inOrder: claims > 0 ? (planned.inOrder ?? true) : null, claims })
   }
   for (const bucket of lists.keys()) {
@@ -131,7 +135,7 @@ function fewer(line: number): number {
 
 /** The lanes to read of a list after a claim that went so far in it: those that deputies shadow become more. */
 function linesFor(depth: number, inOrder: boolean): number {
-  const usual = inOrder ? AT_LEAST.inOrder : AT_LEAST.line
+  const usual = inOrder ? ORDERED_LINE : LINE
   return 2 * depth <= usual ? 0 : Math.max(LINE_AT_LEAST, Math.ceil(depth * LINE_SPARE))
 }
 
@@ -148,6 +152,11 @@ export function deeper(plan: ReadPlan, bucket: number, inOrder: boolean): ReadPl
     ? { ...known, line }
     : had < IN_ORDER_AT_MOST
       ? { ...known, line: Math.min(line, IN_ORDER_AT_MOST) }
-      : { line: AT_LEAST.line, inOrder: false, claims: SAME_WAY_FOR }
-  return { ...plan, line: 4 * plan.line, inOrder: 4 * plan.inOrder, lists: new Map([...plan.lists, [bucket, list]]) }
+      : { line: LINE, inOrder: false, claims: SAME_WAY_FOR }
+  return {
+    ...plan,
+    line: 4 * plan.line,
+    orderedLine: 4 * plan.orderedLine,
+    lists: new Map([...plan.lists, [bucket, list]]),
+  }
 }

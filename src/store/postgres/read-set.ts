@@ -154,7 +154,7 @@ export interface ReadPlan {
   /** Lanes of each group of a wait list. */
   readonly line: number
   /** Lanes of each queue of a wait list that is read in one order. */
-  readonly inOrder: number
+  readonly orderedLine: number
   /** Wait lists that are read in another way than most, by bucket. */
   readonly lists: ReadonlyMap<number, ListRead>
   /** A wait list of many groups with at most so many lanes is read in one order, and a longer one of more groups. */
@@ -177,7 +177,7 @@ export interface ReadPlan {
 
 /** How much of one wait list is read. */
 export interface ListRead {
-  /** As `line` or `inOrder` of the plan, if it is more. */
+  /** As `line` or `orderedLine` of the plan, if it is more. */
   readonly line: number
   /** Whether it is read in one order; null: the server looks at its length and its groups. */
   readonly inOrder: boolean | null
@@ -187,7 +187,7 @@ export interface ListRead {
 
 /** How many lanes a plan reads of each group of a bucket's wait list, or of each queue if it is read in one order. */
 export function lineOf(plan: ReadPlan, bucket: number, inOrder: boolean): number {
-  return Math.max(inOrder ? plan.inOrder : plan.line, plan.lists.get(bucket)?.line ?? 0)
+  return Math.max(inOrder ? plan.orderedLine : plan.line, plan.lists.get(bucket)?.line ?? 0)
 }
 
 /** A decision asked for rows that its read set lacks. The claim reads more and decides again: it must not guess. */

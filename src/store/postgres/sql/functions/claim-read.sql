@@ -244,7 +244,7 @@ DECLARE
   v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int;
   -- A process of an earlier version sends none: it knows groups alone.
   v_short int := coalesce((p ->> 'short')::int, 0);
-  v_ordered int := coalesce((p ->> 'inOrder')::int, v_line);
+  v_ordered int := coalesce((p ->> 'orderedLine')::int, v_line);
   v_lists bigint[]; v_lines int[]; v_orders boolean[];
   v_depth int := (p ->> 'depth')::int;
   v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int;
