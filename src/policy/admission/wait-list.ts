@@ -31,7 +31,7 @@ export interface WaitListGroup {
 }
 
 /** A bucket that at least this many lanes need has groups in the wait lists of other buckets. */
-const SHARED_BY = 16
+export const SHARED_BY = 16
 
 /**
  * Whether a bucket tells the group of a lane that waits on another one: many lanes need it, and it refuses some now, of

@@ -297,7 +297,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   /** The lanes that only moved to another group, and these groups. */
   regrouped(): { readonly ids: number[]; readonly over: string[] } {
     const lanes = [...this.lanes.values()].filter((lane) => lane.regrouped && !lane.changed)
-    return { ids: lanes.map(({ id }) => id), over: lanes.map(overOf) }
+    return { ids: lanes.map(({ id }) => id), over: lanes.map((lane) => overOf(lane)) }
   }
 
   /** Most lanes are not parked, and watch no bucket. */

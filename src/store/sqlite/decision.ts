@@ -9,7 +9,7 @@ import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
 import { type Context, unlimitedLaneOf, queueId, queueName } from './context.ts'
 import { saveWatches, watchRows } from './drop-watch.ts'
 import { readAhead } from './read-ahead.ts'
-import { bucketsOver, overOf } from '../shared/lane-group.ts'
+import { bucketsOver, isScattered, overOf } from '../shared/lane-group.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
 import { saveLane } from './save-lane.ts'
 import { LANE, STATE } from '../shared/state.ts'
@@ -69,6 +69,11 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #unlisted: UnlistedTasks
   /** By parked lane: the task sets that found nothing in it. */
   readonly #passed = new Map<number, string>()
+
+  /** The buckets whose wait lists have many small groups. */
+  readonly #scattered = new Set<Bucket>()
+  /** By lane: its stored group. */
+  readonly #overs = new Map<Lane, string>()
 
   readonly yieldedSince: AdmissionSource['yieldedSince']
 
@@ -210,7 +215,9 @@ export class Decision extends LanesRead implements AdmissionSource {
   }
 
   groups(bucket: Bucket): WaitListGroup[] {
-    return this.#context.db.all<GroupRow>(GROUPS, bucket.id).map((row) => this.#group(bucket.id, row))
+    const rows = this.#context.db.all<GroupRow>(GROUPS, bucket.id)
+    if (isScattered(bucket, rows.length)) this.#scattered.add(bucket)
+    return rows.map((row) => this.#group(bucket.id, row))
   }
 
   deputies(bucket: Bucket): Lane[] {
@@ -241,14 +248,20 @@ export class Decision extends LanesRead implements AdmissionSource {
   save(): void {
     for (const lane of this.lanes.values())
       if (lane.changed) this.#saveLane(lane)
-      else if (lane.regrouped) this.#context.db.run('UPDATE lanes SET over = ? WHERE id = ?', overOf(lane), lane.id)
+      else if (lane.regrouped && this.#overs.get(lane) !== this.#overOf(lane))
+        this.#context.db.run('UPDATE lanes SET over = ? WHERE id = ?', this.#overOf(lane), lane.id)
     for (const bucket of this.buckets.values()) saveBucket(this.#context, bucket, this.nowUs)
+  }
+
+  #overOf(lane: Lane): string {
+    return overOf(lane, lane.on !== null && this.#scattered.has(lane.on))
   }
 
   #saveLane(lane: Lane): void {
     const passed =
       lane.state === 'parked' && this.#known ? withPassed(this.#passed.get(lane.id) ?? null, this.#known) : null
-    saveLane(this.#context, lane, this.#open.has(lane), this.nowUs, passed)
+    const over = lane.state === 'waiting' ? this.#overOf(lane) : ''
+    saveLane(this.#context, lane, { wasOpen: this.#open.has(lane), nowUs: this.nowUs, passed, over })
     saveWatches(this.#context, lane)
   }
 
@@ -329,7 +342,9 @@ export class Decision extends LanesRead implements AdmissionSource {
       peek: () => {
         rows ??= refill()
         const row = rows[at]
-        return row ? this.#lane(row) : null
+        const lane = row ? this.#lane(row) : null
+        if (lane) this.#overs.set(lane, over)
+        return lane
       },
       advance: () => {
         rows ??= refill()

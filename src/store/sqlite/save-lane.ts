@@ -1,7 +1,6 @@
 import type { Lane } from '../../policy/admission/lane.ts'
 import { encodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import { LANE } from '../shared/state.ts'
-import { overOf } from '../shared/lane-group.ts'
 import type { Context } from './context.ts'
 
 // One constant text: the connection finds statements by their text, whose hash is cached.
@@ -10,12 +9,19 @@ const PARK = `UPDATE lanes SET state = ${LANE.parked}, bucket = NULL, over = NUL
 const OPEN = `UPDATE lanes SET state = ${LANE.open}, bucket = NULL, over = NULL, deputy_of = NULL, sieve = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?`
 const WAIT = `UPDATE lanes SET state = ${LANE.waiting}, sieve = ?, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?`
 
-/**
- * Writes a lane that a decision changed.
- * @param wasOpen its state when it was loaded: a lane that stays open needs fewer columns
- * @param passed for a parked lane: the task sets that found nothing in it
- */
-export function saveLane({ db }: Context, lane: Lane, wasOpen: boolean, nowUs: number, passed: string | null): void {
+/** The parts of a saved lane beside its own fields. */
+interface SavedWith {
+  /** Its state when it was loaded: a lane that stays open needs fewer columns. */
+  readonly wasOpen: boolean
+  readonly nowUs: number
+  /** For a parked lane: the task sets that found nothing in it. */
+  readonly passed: string | null
+  /** For a waiting lane: its group. */
+  readonly over: string
+}
+
+/** Writes a lane that a decision changed. */
+export function saveLane({ db }: Context, lane: Lane, { wasOpen, nowUs, passed, over }: SavedWith): void {
   const sieve = lane.scanCursor && encodeScanCursor(lane.scanCursor)
   if (lane.state === 'empty') {
     db.run(EMPTY, lane.turn, nowUs, lane.id)
@@ -38,7 +44,7 @@ export function saveLane({ db }: Context, lane: Lane, wasOpen: boolean, nowUs: n
       WAIT,
       sieve,
       lane.on?.id ?? null,
-      overOf(lane),
+      over,
       lane.deputyOf?.id ?? null,
       lane.priority,
       lane.head,
