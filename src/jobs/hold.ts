@@ -117,6 +117,8 @@ export class Hold {
   readonly #paces = new Map<string, Pace>()
   readonly #counts = new Map<string, number>()
   #timer: Timer | null = null
+  /** When that fires, on the steady clock. */
+  #nextUs = Infinity
   /** The number of the last change of a limit that a claim has seen. */
   #generation: number | null = null
   /** Changes of limits in progress, during which nothing is granted ahead. */
@@ -167,6 +169,12 @@ export class Hold {
     } finally {
       this.#changing--
     }
+  }
+
+  /** Whether a start begins while a claim runs that keeps it from beginning, if it takes as long as the last one. */
+  get beginsSoon(): boolean {
+    const { clock, store } = this.#options
+    return store.claimsInThread === true && this.#nextUs < clock.monotonicUs() + this.#tookUs
   }
 
   get isEmpty(): boolean {
@@ -347,6 +355,7 @@ export class Hold {
   #arm(): void {
     this.#timer?.cancel()
     this.#timer = null
+    this.#nextUs = Infinity
     const { clock, store } = this.#options
     const storeUs = store.nowUs()
     const nowUs = clock.monotonicUs()
@@ -358,12 +367,13 @@ export class Hold {
       if (next && leftUs >= next.us) break
       const us = Math.max(leftUs, this.#beginsUs(held) - nowUs, 0)
       const isKept = us > leftUs && us > 0
-      if (!next || us < next.us) next = { us, fine: fine || (isKept && (isShort(job) || isTight(job))) }
+      if (!next || us < next.us) next = { us, fine: fine || (isKept && isTight(job)) }
     }
     const last = this.#held.at(-1)
     if (!next || !last) return
     const givenUpUs = Math.max(0, last.dueUs + SET_BACK_US - nowUs)
     if (last.job.startedUs > storeUs && givenUpUs < next.us) next = { us: givenUpUs, fine: false }
+    this.#nextUs = nowUs + next.us
     const run = (): void => this.#run()
     this.#timer =
       next.fine && clock.setFineTimer ? clock.setFineTimer(run, next.us / 1000) : clock.setTimer(run, next.us / 1000)
@@ -375,14 +385,9 @@ export function aheadOf(given: number | undefined, clock: Clock, store: { readon
   return given ?? (clock.attach ? 0 : store.aheadUs)
 }
 
-/** Whether whole milliseconds would use up the guard of a window. */
-function isShort({ windows }: GrantedJob): boolean {
-  return windows?.some(({ guardUs }) => guardUs < CLOSE_US) ?? false
-}
-
-/** Whether whole milliseconds would use up what a late start may make up for. */
-function isTight({ strict }: GrantedJob): boolean {
-  return strict?.some(({ gapUs }) => gapUs < RECOVERS_US) ?? false
+/** Whether whole milliseconds would use up the guard of a window, or what a late start may make up for. */
+function isTight({ strict, windows }: GrantedJob): boolean {
+  return Boolean(windows?.some(({ guardUs }) => guardUs < CLOSE_US) || strict?.some(({ gapUs }) => gapUs < RECOVERS_US))
 }
 
 function strictOf(job: GrantedJob): { readonly name: string; readonly gapUs: number }[] {

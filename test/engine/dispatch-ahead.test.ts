@@ -94,6 +94,25 @@ describe.each(await everyStore('held starts while a store call runs'))(
       expect([starts, await active()]).toEqual([['a 0'], 2])
     })
 
+    it('begin before a claim that would keep them from it', async () => {
+      const { clock, engine, starts, add } = await begin(undefined, 20, '25ms')
+      const { store } = await internalsOf(engine).open()
+      const claim = store.claim.bind(store)
+      const claimedMs: number[] = []
+      const fromMs = clock.monotonicUs() / 1000
+      store.claim = async (request) => {
+        claimedMs.push(clock.monotonicUs() / 1000 - fromMs)
+        const answer = await claim(request)
+        await clock.sleep('6ms')
+        return answer
+      }
+      await add('a', 12)
+      await clock.advance('100ms')
+      const begunMs = starts.map((start) => Number(start.split(' ')[1]))
+      const before = claimedMs.filter((ms) => begunMs.some((begun) => begun > ms && begun < ms + 6))
+      expect(before.length > 0).toBe(store.claimsInThread !== true)
+    })
+
     it('of a limit that is about to change begin no more, though a claim runs', async () => {
       const { clock, engine, starts, add } = await begin()
       await add('a', 3)

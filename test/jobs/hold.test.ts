@@ -107,6 +107,25 @@ describe('held starts', () => {
     expect([stage.hold.count('q'), stage.hold.isEmpty, stage.clock.next()]).toEqual([0, true, null])
   })
 
+  it.each([
+    ['on their thread', true],
+    ['at a server', false],
+  ])(
+    'come soon if the last claim took longer than is left until the next one, and claims run %s',
+    async (_, inThread) => {
+      const stage = new Stage(20, inThread)
+      stage.hold.terms()
+      await stage.until(4)
+      stage.answer(0, { at: 10 })
+      await stage.until(6)
+      expect(stage.hold.beginsSoon).toBe(false)
+      await stage.until(7)
+      expect(stage.hold.beginsSoon).toBe(inThread)
+      await stage.until(10)
+      expect(stage.hold.beginsSoon).toBe(false)
+    },
+  )
+
   it('of one instant begin in the order of their claim', async () => {
     const stage = new Stage()
     const order: number[] = []

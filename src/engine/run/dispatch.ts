@@ -26,6 +26,7 @@ export interface DispatcherOptions extends Omit<AttemptContext, 'slots'> {
 /** Held starts that begin while a claim asks for more. */
 const LEFT_AHEAD = 16
 const FIRST_REST_MS = 250
+const AFTER_START_MS = 20
 /** Without a free slot, wakeups are answered together after this time. */
 const FULL_DELAY_MS = 1000
 const A_CLAIM = 'a claim'
@@ -58,6 +59,8 @@ export class Dispatcher implements Slots {
   /** A claim may have taken jobs without an answer to this process. */
   #inDoubt = false
   #wake: Timer | null = null
+  /** A claim is due, and comes after the next start. */
+  #afterStart = false
   /** Set after a wakeup of a process without a free slot. */
   #full: Timer | null = null
   /** Set while it rests after failed claims. */
@@ -111,6 +114,13 @@ export class Dispatcher implements Slots {
     if (this.#stopped || this.#rest) return
     if (this.#claiming) this.#again = 'due'
     else this.#claim()
+  }
+
+  /** Claims after the next start if the claim would keep that from beginning: between two there is room for one. */
+  #claimBetweenStarts(): void {
+    if (!this.#hold.beginsSoon) return this.#claimDue()
+    this.#afterStart = true
+    this.#wake = this.#options.clock.setTimer(() => this.#claimDue(), AFTER_START_MS)
   }
 
   /** The fallback poll: claims for changes that no wakeup reported. */
@@ -184,6 +194,7 @@ export class Dispatcher implements Slots {
   }
 
   #claim(): void {
+    this.#afterStart = false
     this.#begin(this.#claimOnce())
   }
 
@@ -234,13 +245,12 @@ export class Dispatcher implements Slots {
     void this.#giveBack(this.#hold.recall(claim))
     this.#hold.add(claim.jobs, claim.nowUs)
     for (const { queue } of this.#options.queues) this.#refill(queue)
-    const wakeUs = this.#slots.hasRoom ? claim.nextWakeUs : claim.nextFireUs
-    if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
-    else this.#wake?.cancel()
+    this.#wakeAt(this.#slots.hasRoom ? claim.nextWakeUs : claim.nextFireUs)
   }
 
   #start(job: GrantedJob): void {
     void attempt(this.#attempts, job)
+    if (this.#afterStart) this.#claimDue()
     this.#refill(job.queue)
   }
 
@@ -363,9 +373,11 @@ export class Dispatcher implements Slots {
     )
   }
 
-  #wakeIn(delayMs: number): void {
+  #wakeAt(us: number | null): void {
+    const { clock, store } = this.#options
     this.#wake?.cancel()
-    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.#claimDue(), Math.max(0, delayMs))
+    if (us === null || this.#stopped) return
+    this.#wake = clock.setTimer(() => this.#claimBetweenStarts(), Math.max(0, (us - store.nowUs()) / 1000))
   }
 
   /** Once for each claim, at its end or at a poll meanwhile, so that a claim needs no timer of its own. */
