@@ -78,13 +78,23 @@ export async function schemaOf(db: Statements): Promise<SchemaVersion> {
   return { stored: await versionOf(db), known: MIGRATIONS.length }
 }
 
-/** The number of migrations applied; 0: there is no store. */
+/**
+ * The number of migrations applied; 0: there is no store.
+ * @throws {SluiceError} `store.io` where transactions do not begin as READ COMMITTED
+ */
 async function versionOf(db: Statements): Promise<number> {
   // Without to_regclass: it caches a missing table, and would not see one that another process has just created.
-  const [exists] = (await db.get<[boolean]>(
+  const [exists, isolation] = (await db.get<[boolean, string]>(
     `SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE c.relname = 'store' AND n.nspname = replace(rtrim('sluice.', '.'), '"', ''))`,
-  )) as [boolean]
+     WHERE c.relname = 'store' AND n.nspname = replace(rtrim('sluice.', '.'), '"', '')),
+     current_setting('default_transaction_isolation')`,
+  )) as [boolean, string]
+  // A statement behind a lock has to see what the lock waited for.
+  if (isolation !== 'read committed')
+    throw new SluiceError(
+      'store.io',
+      `The server begins the transactions of this role at ${isolation}; Sluice needs read committed. ALTER ROLE … SET default_transaction_isolation = 'read committed' for the role of the address.`,
+    )
   if (!exists) return 0
   const row = await db.get<[number]>(`SELECT value::bigint FROM sluice.store WHERE name = 'version'`)
   return row?.[0] ?? 0

@@ -30,10 +30,15 @@ BEGIN
   RETURN found;
 END $f$;
 
--- Callers with several keys lock them in the order of their numbers.
+-- Callers with several keys lock them in the order of their numbers. 25000: a caller's transaction
+-- whose snapshot is older than the locks would not see the jobs that have these keys by now.
 CREATE OR REPLACE FUNCTION sluice.lock_unique(p_keys text[]) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE number int;
 BEGIN
+  IF cardinality(p_keys) > 0 AND current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'a unique key needs a transaction of READ COMMITTED, and this one is %',
+      upper(current_setting('transaction_isolation')) USING ERRCODE = '25000';
+  END IF;
   FOR number IN SELECT DISTINCT hashtext(k) FROM unnest(p_keys) k ORDER BY 1 LOOP
     PERFORM pg_advisory_xact_lock(hashtext('sluice.unique'), number);
   END LOOP;

@@ -1,0 +1,1 @@
+-- Only functions: a unique key needs a transaction of READ COMMITTED.
