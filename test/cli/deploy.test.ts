@@ -76,6 +76,12 @@ describe('the files of deploy/', () => {
     for (const { file } of Object.values(compose.configs)) expect(FILES).toContain(file.replace('./', ''))
   })
 
+  test('the unit starts again for as long as its store is away', () => {
+    // systemd gives up on a unit after five starts within ten seconds.
+    const pauseS = Number(/^RestartSec=(\d+)$/m.exec(unit)?.[1])
+    expect(5 * pauseS).toBeGreaterThan(10)
+  })
+
   test('start the program of the package, as a user without rights', () => {
     const { bin } = JSON.parse(read('package.json')) as { bin: { sluice: string } }
     const program = `node_modules/sluice/${bin.sluice.replace('./', '')}`
