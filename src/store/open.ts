@@ -69,7 +69,7 @@ export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): 
  * @throws {SluiceError} `store.url.invalid`, `store.version`, `store.missing`, `store.io`
  */
 export async function checkStore(url: string, clock: Clock): Promise<void> {
-  if (isPostgresUrl(url)) return void (await upgradeStore(url, clock, true))
+  if (isPostgresUrl(url)) return (await import('./postgres/url.ts')).checkPostgres(url, clock)
   const path = pathOf(url)
   const { checkStartable } = await import('./sqlite/existing.ts')
   checkStartable(path)

@@ -3,8 +3,9 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
-import { describe, expect, test } from 'vitest'
-import { everyStore } from '../stores.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { PostgresCluster } from '../postgres-cluster.ts'
+import { everyStore, ownPostgres } from '../stores.ts'
 import { emptyStore, folder, sluice } from './terminal.ts'
 
 const check = (store: string): ReturnType<typeof sluice> => sluice(['serve', '--check', '--store', store])
@@ -69,5 +70,59 @@ describe('a file that a start could not open', () => {
     const path = join(folder(), 'empty.db')
     writeFileSync(path, '')
     expect(await check(`sqlite:${path}`)).toMatchObject({ code: 0, err: '' })
+  })
+})
+
+describe.skipIf(!PostgresCluster.installed('serve --check and roles'))('a role that could not start', () => {
+  /** A server with a store of the role `owner`, if one is asked for, and calls as the role `app`. */
+  async function server(has: 'a store' | 'nothing') {
+    const { url } = await ownPostgres()
+    const admin = new Client({ connectionString: url })
+    await admin.connect()
+    onTestFinished(() => admin.end())
+    const sql = async (...texts: string[]): Promise<void> => {
+      for (const text of texts) await admin.query(text)
+    }
+    await sql('CREATE ROLE app LOGIN')
+    if (has === 'a store') await emptyStore(url)
+    return { url, sql, app: url.replace('postgres@', 'app@') }
+  }
+
+  const refused = (words: string) => ({ code: 1, out: '', err: expect.stringContaining(words) as string })
+  const passed = { code: 0, err: '' }
+
+  test('is refused where it may not make the schema, and passes once it may', async () => {
+    const { app, sql } = await server('nothing')
+    expect(await check(app)).toMatchObject(refused('The role app may not create schemas'))
+    await sql('GRANT CREATE ON DATABASE postgres TO app')
+    expect(await check(app)).toMatchObject(passed)
+  })
+
+  test('is refused where it may only read, and passes with the rights of an engine', async () => {
+    const { app, sql } = await server('a store')
+    await sql('GRANT USAGE ON SCHEMA sluice TO app', 'GRANT SELECT ON ALL TABLES IN SCHEMA sluice TO app')
+    expect(await check(app)).toMatchObject(refused('The role app may not write'))
+    await sql('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sluice TO app')
+    expect(await check(app)).toMatchObject(refused('The role app may not use arrivals_id_seq, '))
+    await sql('GRANT USAGE ON ALL SEQUENCES IN SCHEMA sluice TO app')
+    expect(await check(app)).toMatchObject(passed)
+  })
+
+  test('is refused where it does not own the tables that a start would upgrade', async () => {
+    const { url, app, sql } = await server('a store')
+    await sql(
+      'GRANT USAGE ON SCHEMA sluice TO app',
+      'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sluice TO app',
+      'GRANT USAGE ON ALL SEQUENCES IN SCHEMA sluice TO app',
+    )
+    await moveVersion(`${url}?schema=sluice`, -1)
+    expect(await check(app)).toMatchObject(refused('The role app does not own'))
+    expect(await check(url)).toMatchObject(passed)
+  })
+
+  test('is refused where its transactions only read, as on a standby', async () => {
+    const { url, sql } = await server('a store')
+    await sql('ALTER ROLE postgres SET default_transaction_read_only = on')
+    expect(await check(url)).toMatchObject(refused('only read'))
   })
 })

@@ -139,6 +139,12 @@ export class PostgresStore extends SharedVerbs implements Store {
     }
   }
 
+  /** Checks that `open` could do its work, and changes nothing. @throws {SluiceError} `store.version`, `store.io` */
+  async check(): Promise<void> {
+    await pendingMigrations(this.#db)
+    await (await import('./check-startable.ts')).checkStartable(this.#db)
+  }
+
   /** Creates or upgrades the tables, and returns the SQL of it; `dryRun` runs none of it. */
   async upgrade(dryRun: boolean): Promise<string> {
     const sql = await pendingMigrations(this.#db)

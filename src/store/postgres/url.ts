@@ -28,10 +28,19 @@ export async function existingPostgres(url: string, clock: Clock): Promise<Store
 }
 
 /** Creates or upgrades the tables, or only returns the SQL of it. */
-export async function upgradePostgres(url: string, clock: Clock, dryRun: boolean): Promise<string> {
+export function upgradePostgres(url: string, clock: Clock, dryRun: boolean): Promise<string> {
+  return withStore(url, clock, (store) => store.upgrade(dryRun))
+}
+
+/** Checks that an engine could open the store, upgrade it or make it. */
+export function checkPostgres(url: string, clock: Clock): Promise<void> {
+  return withStore(url, clock, (store) => store.check())
+}
+
+async function withStore<T>(url: string, clock: Clock, work: (store: PostgresStore) => Promise<T>): Promise<T> {
   const store = postgresStoreOf(url, { clock, retention: { completedUs: 0, cancelledUs: 0, discardedUs: 0 } })
   try {
-    return await store.upgrade(dryRun)
+    return await work(store)
   } finally {
     await store.close()
   }
