@@ -21,8 +21,12 @@ export function hasPgBouncer(leftOut: string): boolean {
   }
 }
 
-/** A pgBouncer in transaction mode before a server, over so many connections to it; gone when the test has finished. Answers its URL. */
-export async function throughPgBouncer(server: string, connections: number): Promise<string> {
+/** A pgBouncer before a server, over so many connections to it; gone when the test has finished. Answers its URL. */
+export async function throughPgBouncer(
+  server: string,
+  connections: number,
+  mode: 'transaction' | 'statement' = 'transaction',
+): Promise<string> {
   const { hostname, port, pathname, username } = new URL(server)
   const folder = mkdtempSync(join(tmpdir(), 'sluice-pgbouncer-'))
   const own = await freePort()
@@ -32,7 +36,7 @@ export async function throughPgBouncer(server: string, connections: number): Pro
     unix_socket_dir: '',
     auth_type: 'trust',
     auth_file: join(folder, 'users'),
-    pool_mode: 'transaction',
+    pool_mode: mode,
     default_pool_size: connections,
     max_client_conn: 200,
   }

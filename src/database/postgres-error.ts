@@ -40,6 +40,12 @@ export function isLost(error: unknown): boolean {
  */
 export function wrapError(error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
+  if (error.message.includes('statement pooling mode'))
+    return ioError(
+      `PostgreSQL refused a statement of the store: ${wordsOf(error)}. Give the address of a pooler in transaction or session mode.`,
+      error,
+      false,
+    )
   if (isLost(error))
     return ioError(
       `The connection to PostgreSQL was lost: ${wordsOf(error)}. The last calls may or may not be stored. Safe ones are tried again.`,
@@ -73,6 +79,13 @@ export function shownAddress(url: string): string {
 function remedyOf(error: Error): string {
   const code = codeOf(error) ?? ''
   if (error.message.includes('no PostgreSQL user name')) return 'Name a user: postgres://user@host:5432/database.'
+  if (error.message.includes('no encryption'))
+    return "Encrypt the connection by sslmode= in the address, or allow the user in the server's pg_hba.conf."
+  if (error.message.includes('not support SSL')) return 'Correct sslmode= of the address, or enable ssl at the server.'
+  if (/CERT|VERIFY/.test(code))
+    return "Give the certificate of the server's authority by sslrootcert= in the address, and the host as the server's certificate names it."
+  if (/^ERR_(OSSL|SSL)/.test(code) || / open '|:SSL routines:|client certificate/.test(error.message))
+    return 'Correct the files of sslrootcert=, sslcert= and sslkey= in the address.'
   if (code.startsWith('28') || /SASL|password/.test(error.message))
     return "Correct the user or the password of the address, or allow the user in the server's pg_hba.conf."
   if (code === '3D000') return 'Create the database, or correct its name in the address.'

@@ -67,10 +67,20 @@ test('no password and no token is shown, in words or as JSON', async () => {
   expect(out).toMatch(/^tokens +env \(admin\) +SLUICE_TOKENS$/m)
 })
 
+test('a file may begin with a mark of its order of bytes, as editors on Windows write it', async () => {
+  const path = file(`\uFEFF{ "port": 4 }`)
+  const tokens = file(`\uFEFF${JSON.stringify([ROOT])}`)
+  const { code, out } = await sluice(['config', '--config', path], { env: { SLUICE_TOKENS_FILE: tokens } })
+  expect(code).toBe(0)
+  expect(out).toMatch(/^port +4 +the file$/m)
+  expect(out).toMatch(/^tokens +root \(admin\) +SLUICE_TOKENS_FILE$/m)
+})
+
 test.each<[string, unknown, readonly string[], NodeJS.ProcessEnv, number, RegExp]>([
   ['a limit that is none', { limits: { c: { max: 1 } } }, [], {}, 2, /policy\.invalid/],
   ['an unknown member', { databse: 1 }, [], {}, 2, /databse/],
   ['a port of the file', { port: 70_000 }, [], {}, 2, /port of the configuration .* 0 to 65535/],
+  ['a port that overflows', '{ "port": 1e999 }', [], {}, 2, /port of the configuration is invalid: "Infinity"/],
   ['a level of the environment', {}, [], { SLUICE_LOG: 'loud' }, 2, /option\.invalid: SLUICE_LOG is invalid: "loud"/],
   ['a variable without tokens', {}, [], { SLUICE_TOKENS: '[]' }, 2, /SLUICE_TOKENS holds no tokens/],
   ['a host for all without tokens', {}, ['--host', '0.0.0.0'], {}, 2, /full access/],

@@ -1,8 +1,10 @@
 // Engines behind a real pgBouncer in transaction mode: each transaction may go over another connection to the server.
 import { Pool } from 'pg'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { expectWithinBudget } from '../acceptance/harness.ts'
+import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, type Logger, Sluice, task } from '../../src/exports/index.ts'
+import { checkStore } from '../../src/store/open.ts'
 import { hasPgBouncer, throughPgBouncer } from '../pgbouncer.ts'
 import { PostgresCluster } from '../postgres-cluster.ts'
 import { ownPostgres } from '../stores.ts'
@@ -78,3 +80,13 @@ test.skipIf(!READY)(
     expect(complaints).toEqual([])
   },
 )
+
+test.skipIf(!READY)('statement mode has no transactions: a start and its check say so', async () => {
+  const cluster = await ownPostgres()
+  const store = await throughPgBouncer(cluster.url, 3, 'statement')
+  const refused = { code: 'store.io', message: expect.stringContaining('transaction or session mode') as string }
+  const engine = new Sluice({ store, tasks: [] })
+  onTestFinished(() => engine.stop({ within: 0 }))
+  await expect(engine.start()).rejects.toMatchObject(refused)
+  await expect(checkStore(store, systemClock)).rejects.toMatchObject(refused)
+})

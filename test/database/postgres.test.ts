@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
 import { PostgresDatabase, type PostgresOptions } from '../../src/database/postgres.ts'
 import type { Statements } from '../../src/database/statements.ts'
-import { connectError, wasLost } from '../../src/database/postgres-error.ts'
+import { connectError, wasLost, wrapError } from '../../src/database/postgres-error.ts'
 import { inTransaction } from '../../src/database/postgres-transaction.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
@@ -52,11 +52,27 @@ test.each([
   ['28000', 'no PostgreSQL user name specified in startup packet', 'Name a user'],
   ['53300', 'sorry, too many clients already', 'max_connections'],
   ['ENOTFOUND', 'getaddrinfo ENOTFOUND db', 'Correct the host'],
+  ['28000', 'pg_hba.conf rejects connection for host "10.0.0.1", user "app", no encryption', 'sslmode='],
+  ['SELF_SIGNED_CERT_IN_CHAIN', 'self-signed certificate in certificate chain', 'sslrootcert='],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'unable to verify the first certificate', 'sslrootcert='],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', "Hostname/IP does not match certificate's altnames", 'sslrootcert='],
+  ['ERR_OSSL_X509_KEY_VALUES_MISMATCH', 'key values mismatch', 'sslcert='],
+  ['ENOENT', "ENOENT: no such file or directory, open '/nowhere/ca.crt'", 'sslrootcert='],
+  ['28000', 'connection requires a valid client certificate', 'sslcert='],
+  ['ENOENT', 'connect ENOENT /run/.s.PGSQL.5432', 'Start the server'],
+  ['', 'The server does not support SSL connections', 'sslmode='],
 ])('what to do about %s is said', (code, message, remedy) => {
   const error = connectError('app@db:5432/jobs', Object.assign(new Error(message), { code })) as SluiceError
   expect(error.code).toBe('store.io')
   expect(error.message).toContain(`at app@db:5432/jobs: ${message}. `)
   expect(error.message).toContain(remedy)
+})
+
+test('a pooler without transactions is told from a connection that was lost', () => {
+  const cause = Object.assign(new Error('transaction blocks not allowed in statement pooling mode'), { code: '08P01' })
+  const { message, lasts } = wrapError(cause) as SluiceError
+  expect(message).toMatch(/^PostgreSQL refused .*statement pooling mode.*transaction or session mode/)
+  expect(lasts).toBe(undefined)
 })
 
 test('a host of which no address answers is told with what each of them said', () => {

@@ -171,6 +171,7 @@ describe('a store', () => {
     ['connection=2', 'connections'],
     ['notfy=false', 'notify'],
     ['sslmode=require&connect_timout=1', 'connect_timeout'],
+    ['sslmod=require', 'sslmode'],
     ['connectTimeout=1', 'connect_timeout'],
   ])('with the misspelt parameter in ?%s is refused', (query, meant) => {
     const make = withQuery(query)

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
 import { messageOf } from '../../base/thrown.ts'
 import type { GraphSurroundings } from '../../flows/graph/read-graph.ts'
+import { readText } from '../read-text.ts'
 import { reportErrors, showOnce } from '../view.ts'
 import { printable } from '../words.ts'
 
@@ -71,7 +71,7 @@ async function surroundings(file: string): Promise<GraphSurroundings> {
 
 function textOf(file: string): string {
   try {
-    return readFileSync(file, 'utf8')
+    return readText(file)
   } catch (error) {
     throw new SluiceError('cli.usage', `The file ${file} cannot be read: ${messageOf(error)}.`)
   }

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Durability } from '../../store/contract/store.ts'
+import { readText } from '../read-text.ts'
 
 /** The settings that a server reads once, when it starts. */
 export interface Settings {
@@ -69,7 +69,7 @@ function configFileOf(flags: Flags, env: Environment): SettingText | null {
 /** Reads a configuration file as JSON. @throws {SluiceError} `cli.usage` */
 export function readConfigFile(file: SettingText): unknown {
   try {
-    return JSON.parse(readFileSync(file.text, 'utf8')) as unknown
+    return JSON.parse(readText(file.text)) as unknown
   } catch (cause) {
     const why = cause instanceof SyntaxError ? 'it is no JSON' : cause instanceof Error ? cause.message : String(cause)
     throw new SluiceError('cli.usage', `${file.from} ${file.text} cannot be read: ${why}`, { cause })
@@ -87,7 +87,9 @@ function givenOf(flags: Flags, env: Environment, json: unknown): Readonly<Record
     if (text !== '') return { text, from: variable }
     const member = file[name]
     if (member === undefined) return { text: TERMS[name][0], from: 'default' }
-    return { text: typeof member === 'string' ? member : JSON.stringify(member), from: IN_FILE }
+    // JSON has no text for a number that overflowed.
+    const isText = typeof member === 'string' || typeof member === 'number'
+    return { text: isText ? String(member) : JSON.stringify(member), from: IN_FILE }
   }
   return Object.fromEntries(NAMES.map((name) => [name, one(name)])) as Record<keyof Settings, SettingText>
 }

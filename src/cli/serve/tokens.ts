@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { SluiceError } from '../../base/errors.ts'
 import type { Token } from '../../http/token.ts'
+import { readText } from '../read-text.ts'
 
 /** Tokens, and where they are from. */
 export interface TokenSource {
@@ -27,7 +27,7 @@ export function tokensFrom(
 
 function readSecret(file: string): string {
   try {
-    return readFileSync(file, 'utf8')
+    return readText(file)
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
     throw new SluiceError('option.invalid', `SLUICE_TOKENS_FILE ${file} cannot be read: ${why}`, { cause })

@@ -32,7 +32,7 @@ const RIGHTS = `SELECT current_user::text, current_setting('transaction_read_onl
  * @throws {SluiceError} `store.version`, `store.io`
  */
 export async function checkStartable(db: PostgresDatabase): Promise<void> {
-  await db.session(async (statements) => {
+  await db.transaction(async (statements) => {
     const { stored, known } = await schemaOf(statements)
     const fault = await faultOf(statements, stored, known)
     if (fault === null) return

@@ -65,9 +65,10 @@ function isWhole(text: string, least: number, most: number): boolean {
   return /^\d{1,5}$/.test(text) && Number(text) >= least && Number(text) <= most
 }
 
-/** The driver would ignore a misspelt parameter, and the store would be another one. */
+/** The driver would ignore a misspelt parameter: the store would be another one, or the connection not encrypted. */
 function refuseMisspelt(name: string): void {
-  const near = PARAMETERS.includes(name) ? null : nearest(name, PARAMETERS)
+  const known = [...PARAMETERS, 'sslmode']
+  const near = known.includes(name) ? null : nearest(name, known)
   if (near === null) return
   throw new SluiceError(
     'store.url.invalid',
