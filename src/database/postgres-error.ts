@@ -37,8 +37,9 @@ export function isLost(error: unknown): boolean {
 /**
  * Wraps a failed call for its caller: `store.io`, with the error of `pg` as the cause. Errors from neither the server
  * nor the connection stay as they are.
+ * @param readOnlyLasts whether a server that only reads is to stay so
  */
-export function wrapError(error: unknown): unknown {
+export function wrapError(error: unknown, readOnlyLasts = false): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
   if (error.message.includes('statement pooling mode'))
     return ioError(
@@ -52,16 +53,18 @@ export function wrapError(error: unknown): unknown {
       error,
     )
   if (!('severity' in error)) return error
-  const remedy =
-    codeOf(error) === '42501'
-      ? 'Grant the right to the role of the address, or run sluice migrate with a role that has it.'
-      : "The store kept nothing of this call. See the server's log."
   const code = codeOf(error) ?? ''
+  const remedy = REMEDIES[code] ?? "The store kept nothing of this call. See the server's log."
   return ioError(
     `PostgreSQL refused a statement of the store: ${wordsOf(error)} (${code}). ${remedy}`,
     error,
-    OF_ALL.test(code) || PASSING.test(code),
+    (OF_ALL.test(code) || PASSING.test(code)) && !(readOnlyLasts && code === '25006'),
   )
+}
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  '42501': 'Grant the right to the role of the address, or run sluice migrate with a role that has it.',
+  '25006': 'Give the address of a server that is no standby, and of a role that may write.',
 }
 
 /** Wraps a failure to connect for callers. @param where the URL without its password, or a description */

@@ -65,6 +65,8 @@ export class PostgresDatabase {
   /** Ends the waits for a connection. */
   readonly #waits = new Set<() => void>()
   #closing: Promise<void> | null = null
+  /** Whether a call that a server which only reads refuses is not to be repeated: no fleet waits for its failover. */
+  readOnlyLasts = false
   #calls = 0
   #idle: (() => void)[] = []
 
@@ -110,7 +112,7 @@ export class PostgresDatabase {
         this.#release(client, broken)
       }
     } catch (error) {
-      throw wrapError(error)
+      throw wrapError(error, this.readOnlyLasts)
     } finally {
       if (--this.#calls === 0) for (const resolve of this.#idle.splice(0)) resolve()
     }

@@ -2,7 +2,8 @@
 import { Pool } from 'pg'
 import { uuidv7 } from 'uuidv7'
 import { expect, onTestFinished, test } from 'vitest'
-import { systemClock } from '../../src/base/clock.ts'
+import { type Clock, systemClock } from '../../src/base/clock.ts'
+import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
 import { dropSchema } from '../drop-schema.ts'
@@ -46,6 +47,38 @@ withPostgres('roles on PostgreSQL', () => {
     },
   )
 
+  test.each([
+    ['whose role may only read', (reader: string) => `SET ROLE ${reader}`],
+    ['whose transactions only read', () => 'SET default_transaction_read_only = on'],
+  ])('a connection %s reports waits while arrivals wait, and while an override is over', async (_, become) => {
+    const { owner, reader, schema, storeAs } = await setUp()
+    const store = storeAs()
+    await store.define([{ name: 'crm', policy: normalisePolicy({ rate: 1, per: '1h' }, 'crm'), version: 0 }])
+    const jobs = [job('work', ['crm']), job('work', ['crm'])]
+    await store.enqueue(jobs)
+    const pause = { limit: 'crm', key: null, kind: 'pause', change: {}, by: null, reason: null } as const
+    await store.override({ ...pause, untilUs: store.nowUs() + 1 })
+    const sees = storeAs(become(reader))
+    const waits = async () => Number((await owner.query(`SELECT 1 FROM "${schema}".arrivals`)).rowCount)
+    expect(await waits()).toBeGreaterThan(0)
+    expect((await sees.limits()).map(({ name }) => name)).toEqual(['crm'])
+    expect(await sees.explain(jobs[1]?.id ?? '')).toMatchObject({ job: { id: jobs[1]?.id } })
+    expect(await waits()).toBeGreaterThan(0)
+  })
+
+  test('a change of a store that was opened to look is refused at once where transactions only read', async () => {
+    const { storeAs } = await setUp()
+    const timers: number[] = []
+    const setTimer: Clock['setTimer'] = (run, ms) => {
+      timers.push(ms)
+      return systemClock.setTimer(run, ms)
+    }
+    const store = storeAs('SET default_transaction_read_only = on', { ...systemClock, setTimer })
+    await store.openExisting()
+    await expect(store.pauseQueue('q', true)).rejects.toMatchObject({ code: 'store.io', cause: { code: '25006' } })
+    expect(timers).toEqual([])
+  })
+
   test('a role that may only read attaches the triggers of the events to no table of its own', async () => {
     const { reader, schema, as } = await setUp()
     const attach = `CREATE TEMP TABLE mine (LIKE "${schema}".flows);
@@ -71,11 +104,11 @@ async function setUp() {
     pools.push(pool)
     return pool
   }
-  const storeAs = (become?: string): PostgresStore => {
+  const storeAs = (become?: string, clock: Clock = systemClock): PostgresStore => {
     const store = new PostgresStore({
       connection: poolAs(become),
       schema,
-      clock: systemClock,
+      clock,
       retention: RETENTION,
       notify: false,
       connections: 2,

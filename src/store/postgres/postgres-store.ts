@@ -2,6 +2,7 @@ import type { FlowMemory } from '../../jobs/flow-memory.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { setAside } from './set-aside.ts'
 import { type Clock, systemClock } from '../../base/clock.ts'
+import { codeOf } from '../../database/postgres-error.ts'
 import { PostgresDatabase } from '../../database/postgres.ts'
 import { byIndexes } from '../../database/postgres-transaction.ts'
 import type { Statements } from '../../database/statements.ts'
@@ -131,6 +132,7 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   /** Opens an existing store; creates and upgrades nothing. @throws {SluiceError} `store.missing`, `store.version` */
   async openExisting(): Promise<void> {
+    this.#db.readOnlyLasts = true
     try {
       await checkExisting(this.#db)
     } catch (error) {
@@ -336,9 +338,9 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   /** Runs a report on waits and limits: arrivals join their lanes first, and an override whose time is over ends. */
   async #look<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    await this.#unreadable.mend(() => this.#db.autocommit(drainArrivals))
+    await this.#unreadable.mend(() => unlessRefused(this.#db.autocommit(drainArrivals)))
     return this.#unreadable.mend(async () => {
-      await this.#endOverdue()
+      await unlessRefused(this.#endOverdue())
       return this.#db.session(work)
     })
   }
@@ -354,6 +356,16 @@ export class PostgresStore extends SharedVerbs implements Store {
     await readClock(this.#context, db)
   }
 }
+
+/** A role or a server that only reads is shown what the last claim left. */
+async function unlessRefused(work: Promise<void>): Promise<void> {
+  await work.catch((error: unknown) => {
+    if (!ONLY_READS.has(codeOf(error) ?? '')) throw error
+  })
+}
+
+/** No right to write; a transaction that only reads. */
+const ONLY_READS: ReadonlySet<string> = new Set(['42501', '25006'])
 
 /** Options of a PostgreSQL store. */
 export interface PostgresStoreOptions {
