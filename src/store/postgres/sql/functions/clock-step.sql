@@ -18,8 +18,14 @@ END $f$;
 -- Compares the clock with the last recorded time. If it went back by a second or more, all instants
 -- move back with it. Every wait list is evaluated again: buckets are corrected when they are
 -- loaded. True: it went back.
+--
+-- Some instants were written since the step. Moved, they would be over, and a run that goes on
+-- would be lost. So a lease keeps its length, or a minute at least, and so does a worker. The
+-- latest start of a job moves if the job became available before the step for certain.
 CREATE OR REPLACE FUNCTION sluice.check_clock() RETURNS boolean LANGUAGE plpgsql AS $f$
-DECLARE v_now bigint; v_seen bigint; v_by bigint;
+DECLARE
+  v_now bigint; v_seen bigint; v_by bigint;
+  c_minute CONSTANT bigint := 60000000;
 BEGIN
   v_now := sluice.now_us();
   v_seen := sluice.clock_seen();
@@ -39,11 +45,17 @@ BEGIN
   VALUES ('stepped', v_seen::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
   INSERT INTO sluice.store (name, value)
   VALUES ('clock', v_now::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-  UPDATE sluice.jobs SET due = due - v_by, since = least(since, v_now) WHERE seq = ANY (ARRAY(
+  UPDATE sluice.jobs
+  SET since = least(since, v_now), due = CASE
+    WHEN state = {{job.active}}
+      THEN greatest(due - v_by, least(due, v_now + greatest(leased, c_minute)))
+    ELSE due - v_by
+  END
+  WHERE seq = ANY (ARRAY(
     SELECT seq FROM sluice.jobs
     WHERE (
       state IN ({{job.active}}, {{job.retryable}})
-        OR (state = {{job.available}} AND due IS NOT NULL)
+        OR (state = {{job.available}} AND due IS NOT NULL AND since > v_now)
     )
       AND due > v_now
     ORDER BY seq FOR UPDATE));
@@ -56,7 +68,8 @@ BEGIN
     )
   );
   UPDATE sluice.workers
-  SET alive_until = alive_until - v_by, joined = least(joined, v_now)
+  SET alive_until = greatest(alive_until - v_by, least(alive_until, v_now + c_minute)),
+    joined = least(joined, v_now)
   WHERE alive_until > v_now;
   UPDATE sluice.lanes SET turn = v_now WHERE turn > v_now;
   UPDATE sluice.lanes SET emptied = v_now WHERE emptied > v_now AND state = {{lane.empty}};

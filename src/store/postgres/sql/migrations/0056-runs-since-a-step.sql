@@ -1,0 +1,1 @@
+-- Only functions: a step back of the clock loses no run that began after it.
