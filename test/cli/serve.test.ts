@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -202,4 +202,19 @@ test('told to stop, a server serves on for its drain delay while it says that it
   expect(await status('/health/live')).toBe(200)
   expect(await status('/ojs/v1/queues')).toBe(200)
   expect(await running.closed).toBe(0)
+})
+
+test('SIGHUP while a server starts does not end it', async () => {
+  const silent = createServer()
+  silent.listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  onTestFinished(() => void silent.close())
+  const { port } = silent.address() as AddressInfo
+  const { child } = run(['--store', `postgres://app@127.0.0.1:${port}/app?sslmode=disable`])
+  // The server starts: its store is being opened.
+  const [socket] = (await once(silent, 'connection')) as [Socket]
+  child.kill('SIGHUP')
+  // A process that a signal ends does not answer the end of a connection any more.
+  socket.end()
+  expect(await once(child, 'exit')).toEqual([1, null])
 })

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
 import { addServerOptions } from '../serve/options.ts'
+import type { RunningServer } from '../serve/server.ts'
 import type { Flags } from '../serve/settings.ts'
 import { errorLine } from '../view.ts'
 
@@ -27,6 +28,9 @@ export function registerServe(program: Command): void {
 }
 
 async function serve(flags: ServeFlags): Promise<void> {
+  const started = Promise.withResolvers<RunningServer>()
+  // Without a listener the signal would end a process that starts.
+  if (!flags.check) process.on('SIGHUP', () => void started.promise.then((server) => server.reload()))
   const { isWrongConfig, readSettings } = await import('../serve/settings.ts')
   try {
     const { startServer, checkServer } = await import('../serve/server.ts')
@@ -40,6 +44,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     }
     warmUpSooner()
     const server = await startServer(options)
+    started.resolve(server)
     process.stdout.write(`listening on ${server.url}\n`)
     let stopping: Promise<void> | null = null
     const stop = (): void => {
@@ -47,7 +52,6 @@ async function serve(flags: ServeFlags): Promise<void> {
     }
     process.once('SIGINT', stop)
     process.once('SIGTERM', stop)
-    process.on('SIGHUP', () => void server.reload())
   } catch (error) {
     // A failed start may have left handles open.
     process.stderr.write(errorLine(error))
