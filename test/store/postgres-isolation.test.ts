@@ -63,12 +63,16 @@ withPostgres('levels of isolation on PostgreSQL', () => {
     })
   })
 
-  test('at READ COMMITTED it finds the job that got the key after its begin', async () => {
-    const tx = await begun('READ COMMITTED')
-    const first = keyed('found')
-    await watched.store.enqueue([first])
-    expect(await watched.store.enqueue([keyed('found')], tx)).toEqual([{ kind: 'duplicate', id: first.id }])
-  })
+  // PostgreSQL reads what is not committed at neither.
+  test.each(['READ COMMITTED', 'READ UNCOMMITTED'])(
+    'at %s it finds the job that got the key after its begin',
+    async (level) => {
+      const tx = await begun(level)
+      const first = keyed(level)
+      await watched.store.enqueue([first])
+      expect(await watched.store.enqueue([keyed(level)], tx)).toEqual([{ kind: 'duplicate', id: first.id }])
+    },
+  )
 
   test.each(LEVELS)('a store whose connections begin at %s refuses to open, and says what to set', async (level) => {
     const own = new Pool({

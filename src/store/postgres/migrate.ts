@@ -89,8 +89,8 @@ async function versionOf(db: Statements): Promise<number> {
      WHERE c.relname = 'store' AND n.nspname = replace(rtrim('sluice.', '.'), '"', '')),
      current_setting('default_transaction_isolation')`,
   )) as [boolean, string]
-  // A statement behind a lock has to see what the lock waited for.
-  if (isolation !== 'read committed')
+  // A statement behind a lock has to see what the lock waited for. PostgreSQL reads uncommitted as committed.
+  if (!isolation.startsWith('read '))
     throw new SluiceError(
       'store.io',
       `The server begins the transactions of this role at ${isolation}; Sluice needs read committed. ALTER ROLE … SET default_transaction_isolation = 'read committed' for the role of the address.`,

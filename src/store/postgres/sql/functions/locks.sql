@@ -35,7 +35,7 @@ END $f$;
 CREATE OR REPLACE FUNCTION sluice.lock_unique(p_keys text[]) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE number int;
 BEGIN
-  IF cardinality(p_keys) > 0 AND current_setting('transaction_isolation') <> 'read committed' THEN
+  IF cardinality(p_keys) > 0 AND current_setting('transaction_isolation') NOT LIKE 'read %' THEN
     RAISE EXCEPTION 'a unique key needs a transaction of READ COMMITTED, and this one is %',
       upper(current_setting('transaction_isolation')) USING ERRCODE = '25000';
   END IF;
