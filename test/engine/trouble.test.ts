@@ -300,6 +300,41 @@ test('a run is not aborted for the lease of an earlier one of the same job', asy
   expect(told).toEqual(['starts 1', 'starts 2'])
 })
 
+test('the end of a lost run leaves the lease of a later run of the same job to that run', async () => {
+  const { clock, start, errors } = createEngineHarness()
+  const { store } = troubled(clock)
+  const told: string[] = []
+  const work = task('work.item', {
+    retry: { attempts: 3 },
+    run: async (_input, { attempt, signal }) => {
+      told.push(`starts ${attempt}`)
+      signal.addEventListener('abort', () => told.push(`aborted ${attempt}`))
+      await clock.sleep(attempt === 1 ? '20s' : '60s')
+      told.push(`ends ${attempt}`)
+    },
+  })
+  const beat = store.heartbeat.bind(store)
+  const wait = Promise.withResolvers<void>()
+  store.heartbeat = async (worker, runs, leaseUs) => {
+    if (runs.length > 0) await wait.promise
+    return beat(worker, runs, leaseUs)
+  }
+  const news = task('news', { run: () => undefined })
+  const engine = await start({ tasks: [work, news], store, lease: '3s', heartbeat: '1s' })
+  const { id } = await work.enqueue()
+  await clock.advance('5s')
+  // As another process does that was not held up.
+  expect(await store.recover()).toHaveLength(1)
+  await news.enqueue()
+  await clock.advance('1s')
+  expect(told).toEqual(['starts 1', 'aborted 1', 'starts 2'])
+  wait.resolve()
+  await clock.advance('2m')
+  expect(told).toEqual(['starts 1', 'aborted 1', 'starts 2', 'ends 1', 'ends 2'])
+  expect(await engine.jobs.get(id)).toMatchObject({ state: 'completed', attempt: 2 })
+  expect(errors).toEqual([])
+})
+
 test('a caller whose job cannot be read is told at once; one that was answered "not yet" goes on waiting', async () => {
   const { clock, start } = createEngineHarness()
   const { calls, fail, store } = troubled(clock)

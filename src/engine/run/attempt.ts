@@ -26,9 +26,9 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
   outcomes.limits.learn(job.uses, store)
 
   const call = new HandlerCall(job, task, context)
-  held.calls.set(job.seq, call)
+  held.begin(call)
   const end = await call.run()
-  held.calls.delete(job.seq)
+  held.end(call)
 
   const outcome: EntryOutcome =
     task.enter && end.kind === 'returned'

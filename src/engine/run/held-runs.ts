@@ -28,6 +28,18 @@ export class HeldRuns {
     this.#held.set(job, job)
   }
 
+  /** A handler begins. An earlier run of the same job that is still at work has lost its lease. */
+  begin(call: RunningCall): void {
+    const { seq } = call.job
+    this.calls.get(seq)?.abort('lease', false)
+    this.calls.set(seq, call)
+  }
+
+  /** A handler has ended. */
+  end({ job }: RunningCall): void {
+    if (this.isRunning(job)) this.calls.delete(job.seq)
+  }
+
   /** Removes a run that was settled or abandoned. */
   remove(job: GrantedJob): void {
     this.#held.delete(job)
