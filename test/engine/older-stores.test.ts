@@ -3,8 +3,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
+import { DatabaseSync } from 'node:sqlite'
 import { Client, Pool } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { createPostgresStore } from '../../src/exports/postgres.ts'
 import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
@@ -13,6 +15,7 @@ import { dropSchema } from '../drop-schema.ts'
 
 const FIXTURES = new URL('../fixtures/0.1.0/', import.meta.url)
 const MINUTE_MS = 60_000
+let restored = 0
 
 interface Filled {
   /** When the process that filled it was killed. */
@@ -31,19 +34,40 @@ function unpacked(name: string): Buffer {
   return gunzipSync(readFileSync(new URL(name, FIXTURES)))
 }
 
-async function restore(
-  backend: 'sqlite' | 'postgres',
-  clock: ManualClock,
-): Promise<string | ReturnType<typeof createPostgresStore> | null> {
+/** A store that version 0.1.0 has filled. */
+interface Restored {
+  readonly store: string | ReturnType<typeof createPostgresStore>
+  /** When the leases of its active jobs end, by job; of workers, by worker. */
+  readonly leases: () => Promise<Record<string, number>>
+  /** The boot of its host; absent: of no matter. */
+  readonly boot?: string
+}
+
+async function restore(backend: 'sqlite' | 'postgres', clock?: ManualClock): Promise<Restored | null> {
+  const leasesIn = (schema: string): string =>
+    `SELECT 'job ' || seq AS name, due AS ends FROM ${schema}.jobs WHERE state = 2
+     UNION ALL SELECT 'worker ' || id, alive_until FROM ${schema}.workers`
+  const ends = (rows: readonly Record<string, unknown>[]): Record<string, number> =>
+    Object.fromEntries(rows.map(({ name, ends }) => [String(name), Number(ends)] as const))
   if (backend === 'sqlite') {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-older-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-    writeFileSync(join(folder, 'jobs.db'), unpacked('sqlite.db.gz'))
-    return `sqlite:${join(folder, 'jobs.db')}`
+    const path = join(folder, 'jobs.db')
+    writeFileSync(path, unpacked('sqlite.db.gz'))
+    const rows = (sql: string): Record<string, unknown>[] => {
+      const db = new DatabaseSync(path)
+      try {
+        return db.prepare(sql).all()
+      } finally {
+        db.close()
+      }
+    }
+    const [{ boot } = {}] = rows(`SELECT value ->> 0 AS boot FROM store WHERE name = 'boot'`)
+    return { store: `sqlite:${path}`, leases: async () => ends(rows(leasesIn('main'))), boot: String(boot) }
   }
   const server = await service('postgres', 'a store of version 0.1.0')
   if (server === null) return null
-  const schema = `sluice_older_${process.pid}`
+  const schema = `sluice_older_${process.pid}_${++restored}`
   const client = new Client({ connectionString: server })
   await client.connect()
   await client.query(
@@ -57,7 +81,10 @@ async function restore(
     await dropSchema(client, schema)
     await client.end()
   })
-  return createPostgresStore({ pool, schema, clock })
+  return {
+    store: createPostgresStore({ pool, schema, ...(clock && { clock }) }),
+    leases: async () => ends((await client.query<Record<string, unknown>>(leasesIn(schema))).rows),
+  }
 }
 
 test.each(['sqlite', 'postgres'] as const)(
@@ -65,8 +92,8 @@ test.each(['sqlite', 'postgres'] as const)(
   async (backend) => {
     const filled = JSON.parse(readFileSync(new URL(`${backend}.json`, FIXTURES), 'utf8')) as Filled
     const clock = createManualClock({ start: filled.at })
-    const store = await restore(backend, clock)
-    if (store === null) return
+    const { store } = (await restore(backend, clock)) ?? {}
+    if (store === undefined) return
     const ran: { id: string; tenant: string; atMs: number }[] = []
     const run = (given: unknown, ctx: { job: { id: string } }): unknown => {
       ran.push({ id: ctx.job.id, tenant: (given as Mail | null)?.tenant ?? '', atMs: clock.now() })
@@ -135,5 +162,21 @@ test.each(['sqlite', 'postgres'] as const)(
     }
     // The jobs in no list of the fixture are occurrences of its schedules.
     expect(ran.filter(({ id }) => !(id in filled.jobs)).length).toBe(3)
+  },
+)
+
+test.each(['sqlite', 'postgres'] as const)(
+  'the upgrade of a %s store takes no time from the leases of what runs: none could be extended',
+  async (backend) => {
+    const older = await restore(backend)
+    if (older === null) return
+    const before = Object.entries(await older.leases())
+    const clock = { ...systemClock, bootId: older.boot ?? systemClock.bootId }
+    const sluice = new Sluice({ store: older.store, tasks: [], clock, logger: silentLogger })
+    onTestFinished(() => sluice.stop({ within: 0 }))
+    await sluice.jobs.list({ limit: 1 })
+    const after = await older.leases()
+    expect(before.filter(([name]) => name.startsWith('job'))).not.toEqual([])
+    expect(before.filter(([name, ends]) => !((after[name] ?? 0) > ends))).toEqual([])
   },
 )

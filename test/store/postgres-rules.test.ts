@@ -735,6 +735,24 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       expect(names(await claim())).toEqual(['a2'])
     })
 
+    test.each(['workers', 'jobs'])('a heartbeat that waits for the %s counts the lease from its end', async (table) => {
+      await store.enqueue([job('a')])
+      const { jobs: runs } = await claim()
+      const holder = await admin.connect()
+      await holder.query(`BEGIN; LOCK TABLE "${schema}".${table}`)
+      const beat = store.heartbeat(worker, runs, 30_000_000)
+      await waiting(holder)
+      const waitedUntil = await number('SELECT sluice.now_us()')
+      await holder.query('COMMIT')
+      holder.release()
+      expect(await beat).toEqual({ cancelled: [], lost: [] })
+      const least = waitedUntil + 30_000_000
+      expect(await number('SELECT due FROM sluice.jobs')).toBeGreaterThan(least)
+      expect(await number(`SELECT alive_until FROM sluice.workers WHERE id = ${worker}`)).toBeGreaterThan(
+        table === 'workers' ? least : 0,
+      )
+    })
+
     test('a clock that was given to a schema is given again after an upgrade has put the server’s back', async () => {
       const clock = createManualClock()
       const opened = async (): Promise<number> => {

@@ -4,6 +4,7 @@ import type { PostgresDatabase } from '../../database/postgres.ts'
 import type { Statements } from '../../database/statements.ts'
 import { inTransaction } from '../../database/postgres-transaction.ts'
 import type { SchemaVersion } from '../contract/diagnosis.ts'
+import { STATE } from '../shared/state.ts'
 import { FUNCTIONS, MIGRATIONS } from './sql/embedded.ts'
 
 const LOCK_NOT_AVAILABLE = '55P03'
@@ -11,6 +12,10 @@ const LOCK_NOT_AVAILABLE = '55P03'
 const LOCK_WAIT_MS = [100, 800] as const
 /** So many tries take about a minute. */
 const TRIES = 76
+const TOOK_US = '(extract(epoch FROM clock_timestamp() - now()) * 1000000)::bigint'
+/** Processes at work could extend no lease while the tables were locked: each ends later by as long as that took. */
+const EXTEND_LEASES = `UPDATE sluice.jobs SET due = due + ${TOOK_US} WHERE state = ${STATE.active};
+UPDATE sluice.workers SET alive_until = alive_until + ${TOOK_US};`
 
 /**
  * Upgrades the schema to this version, all or nothing. Processes that start together do it one after the other.
@@ -41,9 +46,10 @@ async function upgrade(db: PostgresDatabase, statements: Statements, waitMs: num
   await inTransaction(statements, async () => {
     await statements.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.migrate'), 0)`)
     const version = await versionOf(statements)
+    if (version === MIGRATIONS.length) return
     check(version)
     await statements.script(version === 0 ? `CREATE SCHEMA IF NOT EXISTS ${db.schema}` : lockTables(version, waitMs))
-    for (const text of [...MIGRATIONS.slice(version), FUNCTIONS]) await statements.script(text)
+    for (const text of [...MIGRATIONS.slice(version), FUNCTIONS, EXTEND_LEASES]) await statements.script(text)
     await statements.run(
       `INSERT INTO sluice.store (name, value) VALUES ('version', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
       String(MIGRATIONS.length),
@@ -67,7 +73,9 @@ export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
   const version = await db.session(versionOf)
   check(version)
   if (version === MIGRATIONS.length) return ''
-  const parts = [...MIGRATIONS.slice(version), FUNCTIONS].map((text) => text.replaceAll(/\bsluice\./g, `${db.schema}.`))
+  const parts = [...MIGRATIONS.slice(version), FUNCTIONS, EXTEND_LEASES].map((text) =>
+    text.replaceAll(/\bsluice\./g, `${db.schema}.`),
+  )
   const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${db.schema};`] : []
   const note = `INSERT INTO ${db.schema}.store (name, value) VALUES ('version', '${MIGRATIONS.length}') ON CONFLICT (name) DO UPDATE SET value = excluded.value;`
   return ['BEGIN;', ...create, ...parts, note, 'COMMIT;'].join('\n')

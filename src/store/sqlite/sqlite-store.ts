@@ -17,6 +17,7 @@ import { diagnose } from './diagnose.ts'
 import { queueCounts } from './counts.ts'
 import { push, RefusedPush } from './push.ts'
 import type { Access } from '../shared/sql.ts'
+import { STATE } from '../shared/state.ts'
 import type { Drive } from '../shared/drive.ts'
 import { SharedVerbs } from '../shared/verbs.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
@@ -125,7 +126,7 @@ export class SqliteStore extends SharedVerbs implements Store {
 
   open(): Promise<void> {
     return this.#db.write(FREES, () => {
-      migrate(this.#db)
+      migrate(this.#db, this.#clock)
       if (this.#storeClock.anchor(this.#db)) afterReboot(this.#context)
       const { policies } = this.#context
       policies.refresh()
@@ -287,15 +288,23 @@ interface SettleBatch {
 /** The tables of a new store, as the first one of this process has them: they take 2 ms, all migrations 17. */
 let tables: string | null = null
 
-function migrate(db: SqliteConnection): void {
+function migrate(db: SqliteConnection, clock: Clock): void {
+  const fromUs = clock.monotonicUs()
   const [version] = db.get<[number]>('PRAGMA user_version') as [number]
   checkNotNewer(version)
   const isNew = version === 0 && db.get('SELECT 1 FROM sqlite_master') === undefined
   if (isNew && tables !== null) db.exec(tables)
   else for (const migration of MIGRATIONS.slice(version)) db.exec(migration)
   db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
+  if (version > 0 && version < MIGRATIONS.length) extendLeases(db, clock.monotonicUs() - fromUs)
   if (!isNew || tables !== null) return
   const own = `sql IS NOT NULL AND name <> 'sqlite_sequence'`
   const made = db.all<[string]>(`SELECT sql FROM sqlite_master WHERE ${own} ORDER BY rowid`)
   tables = made.map(([sql]) => sql).join(';\n')
+}
+
+/** Processes at work could extend no lease during an upgrade: each ends later by as long as that took. */
+function extendLeases(db: SqliteConnection, tookUs: number): void {
+  db.run(`UPDATE jobs SET due = due + ? WHERE state = ${STATE.active}`, tookUs)
+  db.run('UPDATE workers SET alive_until = alive_until + ?', tookUs)
 }
