@@ -25,6 +25,17 @@ export function wasLost(error: unknown): boolean {
   return error instanceof SluiceError && error.code === 'store.io' && isLost(error.cause)
 }
 
+/**
+ * Whether the server undid a call that may succeed at once when it is made again: after a deadlock, a serialisation
+ * failure, or an upgrade that replaced a function while the call waited for it.
+ */
+export function mayRepeat(error: unknown): boolean {
+  const code = codeOf(error) ?? ''
+  return (
+    /^(40P01|40001|42883)$/.test(code) || (code === 'XX000' && /cache lookup failed/.test((error as Error).message))
+  )
+}
+
 /** Whether the connection itself is lost, or the server shuts down. */
 export function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false

@@ -1,6 +1,6 @@
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
-import { codeOf, isLost, shownAddress, wrapError, connectError } from './postgres-error.ts'
+import { codeOf, isLost, mayRepeat, shownAddress, wrapError, connectError } from './postgres-error.ts'
 import {
   loadPg,
   NOT_AS_PREPARED,
@@ -31,8 +31,6 @@ export interface PostgresOptions {
   readonly times?: () => readonly [nowUs: number, wallUs: number] | null
 }
 
-/** Deadlock, serialisation failure. */
-const TRY_AGAIN = new Set(['40P01', '40001'])
 const TRIES = 8
 /** The time limit for a new connection of an own pool. `connect_timeout` in the URL overrides it, in s. */
 const CONNECT_WITHIN_MS = 4000
@@ -123,13 +121,13 @@ export class PostgresDatabase {
     return this.autocommit((statements) => inShortTransaction(statements, work))
   }
 
-  /** As `session`, and repeats the work as a whole after a deadlock. */
+  /** As `session`, and repeats the work as a whole after a deadlock, or beside an upgrade. */
   async autocommit<T>(work: (statements: Statements) => Promise<T>, patient = false): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await this.session(work, patient)
       } catch (error) {
-        if (tries >= TRIES || !TRY_AGAIN.has(codeOf(error) ?? '')) throw error
+        if (tries >= TRIES || !mayRepeat(error)) throw error
       }
     }
   }

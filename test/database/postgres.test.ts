@@ -251,3 +251,40 @@ withPostgres('calls that come often', () => {
     })
   })
 })
+
+withPostgres('a function that an upgrade replaces', () => {
+  test.each([
+    [
+      'while a statement that calls it waits for a table',
+      'WITH called AS (SELECT "S".f() AS it) SELECT it FROM called, "S".t',
+    ],
+    ['while a function that calls it waits', 'SELECT "S".calls()'],
+  ])('%s is called anew', async (_when, sql) => {
+    const schema = `sluice_replaced_${process.pid}_${Math.trunc(performance.now())}`
+    const named = (text: string): string => text.replaceAll('"S"', `"${schema}"`)
+    const db = new PostgresDatabase({ source: POSTGRES_URL, connections: 1, schema })
+    const admin = new Pool({ connectionString: POSTGRES_URL, max: 2 })
+    const body = `RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 2; END'`
+    const made = `CREATE FUNCTION "S".f() ${body}; CREATE FUNCTION "S".gone() ${body}`
+    const replaced = `DROP FUNCTION "S".f(), "S".gone(); CREATE FUNCTION "S".f(p int DEFAULT 2) ${body}`
+    const calls = (f: string): string =>
+      `CREATE OR REPLACE FUNCTION "S".calls() RETURNS int LANGUAGE plpgsql AS 'BEGIN PERFORM FROM "S".t; RETURN ${f}; END'`
+    try {
+      await admin.query(named(`CREATE SCHEMA "S"; CREATE TABLE "S".t AS SELECT 1; ${made}; ${calls('"S".gone()')}`))
+      const holder = await admin.connect()
+      await holder.query(named('BEGIN; LOCK TABLE "S".t'))
+      const answer = db.autocommit((statements) => statements.all(named(sql)))
+      answer.catch(() => undefined)
+      const waits = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%${schema}%'`
+      await expect.poll(async () => (await admin.query(waits)).rowCount).toBe(1)
+      await holder.query(named(`${replaced}; ${calls('"S".f(2)')}`))
+      await holder.query('COMMIT')
+      holder.release()
+      expect(await answer).toEqual([[2]])
+    } finally {
+      await db.close()
+      await admin.query(`DROP SCHEMA "${schema}" CASCADE`)
+      await admin.end()
+    }
+  })
+})
