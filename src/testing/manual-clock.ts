@@ -29,6 +29,8 @@ interface Due extends Timer {
 
 /** Real ms without progress after which a handler counts as parked: it waits for something that no clock brings. */
 const PARKED_AFTER_MS = 50
+/** A timer may end the work without an event: the clock looks again after this time. */
+const EVENT_WITHIN_MS = 1
 /** The rounding error of whole µs passed as fractions of ms: 1,001 µs must not become 1,002. */
 const ROUNDING_US = 0.001
 let boots = 0
@@ -146,23 +148,25 @@ class SteppedClock implements ManualClock {
   async #quiet(): Promise<void> {
     let calm = 0
     let sinceMs: number | null = null
+    await turn()
     while (calm < 3) {
-      await new Promise<void>((resolve) => setImmediate(resolve))
       const working = this.#working()
       if (this.#storeBusy()) {
         calm = 0
         sinceMs = null
+        await event()
         continue
       }
       if (working <= this.#parked) {
         this.#parked = Math.max(0, working)
-        calm++
+        if (++calm < 3) await turn()
         continue
       }
       // Real time: a handler may wait for the test itself, which this clock cannot see.
       sinceMs ??= realMs()
       if (realMs() - sinceMs > PARKED_AFTER_MS) this.#parked = working
       calm = 0
+      await event()
     }
   }
 
@@ -193,6 +197,27 @@ class SteppedClock implements ManualClock {
     const at = this.#timers.indexOf(due)
     if (at >= 0) this.#timers.splice(at, 1)
   }
+}
+
+/** The next turn of the event loop. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve))
+}
+
+/**
+ * A turn in which something has arrived: unlike `turn`, it leaves the processor to the server at work. An immediate
+ * without a reference runs after the event loop has waited, and does not keep it from waiting.
+ */
+function event(): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearImmediate(immediate)
+      timer.cancel()
+      resolve()
+    }
+    const immediate = setImmediate(end).unref()
+    const timer = systemClock.setTimer(end, EVENT_WITHIN_MS)
+  })
 }
 
 function realMs(): number {
