@@ -13,6 +13,8 @@ export const POSTGRES_URL: string = process.env['SLUICE_TEST_POSTGRES'] ?? 'post
 interface Storage {
   readonly schema: string
   readonly pool: Pool
+  /** The function that empties it; null before the first use has ended. */
+  readonly emptied: { by: Promise<void> | null }
 }
 
 /**
@@ -36,7 +38,7 @@ export function postgresBackend(name: string): StoreBackend {
   const create = (): Storage => {
     const pool = new Pool({ connectionString: POSTGRES_URL, max: 2, idleTimeoutMillis: 1000 })
     pool.on('error', () => undefined)
-    const storage = { schema: `${prefix}_${all.length}`, pool }
+    const storage = { schema: `${prefix}_${all.length}`, pool, emptied: { by: null } }
     all.push(storage)
     return storage
   }
@@ -59,8 +61,15 @@ export function postgresBackend(name: string): StoreBackend {
 }
 
 /** Makes it as it was when it was new; false where a process still uses it. */
-async function empty({ schema, pool }: Storage): Promise<boolean> {
+async function empty({ schema, pool, emptied }: Storage): Promise<boolean> {
   if (pool.idleCount < pool.totalCount) return false
+  await (emptied.by ??= createEmptying(schema, pool))
+  await pool.query({ name: 'empty', text: `SELECT "${schema}".empty_for_tests()` })
+  return true
+}
+
+/** A function that empties all tables: to list and plan them after each test would take longer. */
+async function createEmptying(schema: string, pool: Pool): Promise<void> {
   const { rows } = await pool.query<{ name: string }>('SELECT tablename AS name FROM pg_tables WHERE schemaname = $1', [
     schema,
   ])
@@ -69,6 +78,7 @@ async function empty({ schema, pool }: Storage): Promise<boolean> {
       ? `DELETE FROM "${schema}".store WHERE name NOT IN ('version', 'boot')`
       : `DELETE FROM "${schema}"."${name}"`,
   )
-  await pool.query(`BEGIN; ${emptied.join('; ')}; COMMIT`)
-  return true
+  await pool.query(
+    `CREATE FUNCTION "${schema}".empty_for_tests() RETURNS void LANGUAGE plpgsql AS $$ BEGIN ${emptied.join('; ')}; END $$`,
+  )
 }
