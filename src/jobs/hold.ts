@@ -171,10 +171,14 @@ export class Hold {
     }
   }
 
-  /** Whether a start begins while a claim runs that keeps it from beginning, if it takes as long as the last one. */
+  /**
+   * Whether a start begins while a claim runs that keeps it from beginning, if it takes as long as the last one. A claim
+   * that takes more than half of what it looks ahead must not wait for that: the starts that it grants would be late.
+   */
   get beginsSoon(): boolean {
-    const { clock, store } = this.#options
-    return store.claimsInThread === true && this.#nextUs < clock.monotonicUs() + this.#tookUs
+    const { aheadUs, clock, store } = this.#options
+    if (!store.claimsInThread || 2 * this.#tookUs > aheadUs) return false
+    return this.#nextUs < clock.monotonicUs() + this.#tookUs
   }
 
   get isEmpty(): boolean {
