@@ -116,7 +116,7 @@ export class Dispatcher implements Slots {
     else this.#claim()
   }
 
-  /** Claims after the next start if the claim would keep that from beginning: between two there is room for one. */
+  /** Claims after the next start, within `AFTER_START_MS`, if the claim would keep that from beginning. */
   #claimBetweenStarts(): void {
     if (!this.#hold.beginsSoon) return this.#claimDue()
     this.#afterStart = true

@@ -69,11 +69,8 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #unlisted: UnlistedTasks
   /** By parked lane: the task sets that found nothing in it. */
   readonly #passed = new Map<number, string>()
-
   /** The buckets whose wait lists have many small groups. */
   readonly #scattered = new Set<Bucket>()
-  /** By lane: its stored group. */
-  readonly #overs = new Map<Lane, string>()
 
   readonly yieldedSince: AdmissionSource['yieldedSince']
 
@@ -248,7 +245,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   save(): void {
     for (const lane of this.lanes.values())
       if (lane.changed) this.#saveLane(lane)
-      else if (lane.regrouped && this.#overs.get(lane) !== this.#overOf(lane))
+      else if (lane.regrouped)
         this.#context.db.run('UPDATE lanes SET over = ? WHERE id = ?', this.#overOf(lane), lane.id)
     for (const bucket of this.buckets.values()) saveBucket(this.#context, bucket, this.nowUs)
   }
@@ -342,9 +339,7 @@ export class Decision extends LanesRead implements AdmissionSource {
       peek: () => {
         rows ??= refill()
         const row = rows[at]
-        const lane = row ? this.#lane(row) : null
-        if (lane) this.#overs.set(lane, over)
-        return lane
+        return row ? this.#lane(row) : null
       },
       advance: () => {
         rows ??= refill()
