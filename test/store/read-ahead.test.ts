@@ -2,9 +2,11 @@
 import { describe, expect, test } from 'vitest'
 import { createReadAhead } from '../../src/store/postgres/context.ts'
 import { deeper, planFor, rememberReads } from '../../src/store/postgres/read-ahead.ts'
-import { lineOf, type ReadPlan, type ReadSet } from '../../src/store/postgres/read-set.ts'
+import { Depths, lineOf, type ReadPlan, type ReadSet } from '../../src/store/postgres/read-set.ts'
 
 const [LIST, OTHER] = [7, 8]
+/** What the claims need of the list, unless a test says more: lanes of this group, if they read groups. */
+const GROUP = '3,5'
 
 /** The claims of one process, each of which reads the same two lists. */
 class Claims {
@@ -16,12 +18,22 @@ class Claims {
 
   /** One claim that needs the list so far, and reads again until it has that. @returns its last plan */
   claim(depth: number, way: { readonly inOrder: boolean }): ReadPlan {
+    return this.claimOf([[GROUP, depth]], way)
+  }
+
+  /** The same with the depths of groups. */
+  claimOf(depths: readonly (readonly [group: string, depth: number])[], way: { readonly inOrder: boolean }): ReadPlan {
     let plan = this.plan()
     let reads = 1
     const isInOrder = (): boolean => plan.lists.get(LIST)?.inOrder ?? way.inOrder
-    for (; lineOf(plan, LIST, isInOrder()) < depth; reads++) plan = deeper(plan, LIST, isInOrder())
+    const deepest = new Depths()
+    for (const [name, depth] of depths) {
+      const group = (): string | null => (isInOrder() ? null : name)
+      for (; lineOf(plan, LIST, group()) < depth; reads++) plan = deeper(plan, LIST, group())
+      deepest.reach(LIST, group(), depth)
+    }
     const read = { open: [], lined: [LIST, OTHER], inOrder: isInOrder() ? [LIST] : [] } as unknown as ReadSet
-    const used = { deepest: new Map([[LIST, depth]]), mostHeads: 0, mostOpenHeads: 0, lanes: new Map() }
+    const used = { deepest, mostHeads: 0, mostOpenHeads: 0, lanes: new Map() }
     rememberReads(this.#readAhead, read, plan, used, { starts: 1, more: false, missed: false })
     this.reads = reads
     return plan
@@ -45,13 +57,30 @@ describe('the lanes of a wait list that a claim reads', () => {
   test('are no more of other lists', () => {
     const claims = new Claims()
     claims.claim(100, { inOrder: true })
-    expect([lineOf(claims.plan(), OTHER, true), lineOf(claims.plan(), OTHER, false)]).toEqual([16, 4])
+    expect([lineOf(claims.plan(), OTHER, null), lineOf(claims.plan(), OTHER, GROUP)]).toEqual([16, 4])
+  })
+
+  test('are no more of its other groups', () => {
+    const claims = new Claims()
+    claims.claim(100, { inOrder: false })
+    expect(lineOf(claims.plan(), LIST, GROUP)).toBeGreaterThanOrEqual(200)
+    expect(['3', ''].map((group) => lineOf(claims.plan(), LIST, group))).toEqual([4, 4])
+  })
+
+  test('are as many of all its groups if many need more than the first number', () => {
+    const claims = new Claims()
+    const groups = Array.from({ length: 65 }, (_, i) => [`${i}`, 30] as const)
+    claims.claimOf(groups, { inOrder: false })
+    expect(claims.plan().lists.get(LIST)?.groups.size).toBe(0)
+    expect(lineOf(claims.plan(), LIST, 'another')).toBeGreaterThanOrEqual(30)
+    claims.claimOf(groups, { inOrder: false })
+    expect(claims.reads).toBe(1)
   })
 
   test('become fewer with each claim that needs fewer, down to the first number', () => {
     const claims = new Claims()
     claims.claim(200, { inOrder: false })
-    const lines = Array.from({ length: 100 }, () => lineOf(claims.claim(0, { inOrder: false }), LIST, false))
+    const lines = Array.from({ length: 100 }, () => lineOf(claims.claim(0, { inOrder: false }), LIST, GROUP))
     expect(lines).toEqual(lines.toSorted((a, b) => b - a))
     expect([lines[0]! >= 200, lines.at(-1)]).toEqual([true, 4])
   })

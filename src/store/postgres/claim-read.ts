@@ -50,8 +50,8 @@ export async function readForClaim(
   const dueAheadUs = aheadOf(request) > 0 ? aheadOf(request) + context.readTookUs : 0
   const asked = {
     ...plan,
-    lists: [...plan.lists].map(([bucket, { line, inOrder: in_order }]) =>
-      inOrder(LIST_READ, { bucket, line, in_order }),
+    lists: [...plan.lists].map(([bucket, { line, inOrder: in_order, groups }]) =>
+      inOrder(LIST_READ, { bucket, line, in_order, groups: Object.fromEntries(groups) }),
     ),
     // The parameter's name in SQL: an upgraded store keeps the function of an earlier version.
     strange: plan.expectsUnlisted,

@@ -12,6 +12,7 @@ import { bucketOf } from './buckets.ts'
 import { columnsOf } from './columns.ts'
 import type { QueueNumbers } from './context.ts'
 import {
+  Depths,
   grouped,
   type HeadRow,
   type LaneRow,
@@ -67,7 +68,8 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #live: ReadonlySet<string>
   readonly #apart: ReadonlySet<string>
   readonly #openIds: ReadonlySet<number>
-  readonly #deepest = new Map<number, number>()
+  /** How far it has gone in wait lists. */
+  readonly deepest: Depths = new Depths()
   #mostHeads = 0
   #mostOpenHeads = 0
   /** Jobs that this claimer does not take. */
@@ -108,11 +110,6 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#live = new Set(read.live)
     this.#apart = new Set(read.apart)
     this.#openIds = new Set(read.open)
-  }
-
-  /** The depths that the decision has reached in wait lists, by bucket. */
-  get deepest(): ReadonlyMap<number, number> {
-    return this.#deepest
   }
 
   /** The most jobs of one waiting lane that it has requested. */
@@ -341,7 +338,8 @@ export class Decision extends LanesRead implements AdmissionSource {
 
   #group({ id }: Bucket, rows: readonly LaneRow[], inOrder: boolean): WaitListGroup {
     const [first] = rows
-    const depth = lineOf(this.#plan, id, inOrder)
+    const group = inOrder ? null : (first?.[9] ?? '')
+    const depth = lineOf(this.#plan, id, group)
     let at = 0
     return {
       front: () => {
@@ -350,13 +348,13 @@ export class Decision extends LanesRead implements AdmissionSource {
         return row ? { id: row[0], priority: row[6], turn: row[7], head: row[8] } : null
       },
       queue: this.#queueOf(first?.[1] ?? ''),
-      over: inOrder ? null : bucketsOver(first?.[9] ?? ''),
+      over: group === null ? null : bucketsOver(group),
       peek: () => {
         const row = rows[at]
-        this.#deepest.set(id, Math.max(this.#deepest.get(id) ?? 0, at + 1))
+        this.deepest.reach(id, group, at + 1)
         if (row) return this.#lane(row[0])
         if (rows.length < depth) return null
-        throw new ReadMiss('more of a line', (plan) => deeper(plan, id, inOrder))
+        throw new ReadMiss('more of a line', (plan) => deeper(plan, id, group))
       },
       advance: () => void at++,
     }

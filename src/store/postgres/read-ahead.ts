@@ -1,5 +1,5 @@
 import { MOST_LANES, READ_AHEAD_AT_LEAST as AT_LEAST, type ReadAhead } from './context.ts'
-import { lineOf, type ListRead, type ReadPlan, type ReadSet } from './read-set.ts'
+import { type Depths, lineOf, type ListRead, type ReadPlan, type ReadSet } from './read-set.ts'
 
 /** The number of lanes that a claim examines while many have nothing for the claimer. */
 const STRANGE_LANES = 256
@@ -22,8 +22,11 @@ const LINE_KEPT = 0.95
 const SAME_WAY_FOR = 64
 /** Each claim sends all of them to the server. */
 const LISTS_REMEMBERED = 256
+/** A list of which more groups need many lanes is read as far in all of them. */
+const GROUPS_REMEMBERED = 64
+const NO_GROUPS: ReadonlyMap<string, number> = new Map()
 /** How a list is read of which nothing is remembered. */
-const USUAL: ListRead = { line: LINE, inOrder: null, claims: 0 }
+const USUAL: ListRead = { line: LINE, groups: NO_GROUPS, inOrder: null, claims: 0 }
 /** The lanes of a wait list that is read whole, if they are of many groups. */
 const SHORT = 1000
 /** A claim that parks more lanes expects many more of them. */
@@ -62,7 +65,7 @@ export function planFor(room: number, { readAhead, expectsUnlisted, parked }: Re
 
 /** The part of its read set that a decision used. */
 interface Used {
-  readonly deepest: ReadonlyMap<number, number>
+  readonly deepest: Depths
   readonly mostHeads: number
   readonly mostOpenHeads: number
   readonly lanes: ReadonlyMap<number, { readonly changed: boolean }>
@@ -109,18 +112,18 @@ function rememberLists(
   lists: Map<number, ListRead>,
   { lined, inOrder }: ReadSet,
   plan: ReadPlan,
-  deepest: ReadonlyMap<number, number>,
+  deepest: Depths,
 ): void {
   const ordered = new Set(inOrder)
   for (const bucket of lined) {
     const planned = plan.lists.get(bucket) ?? USUAL
+    const depths = deepest.of(bucket)
     const missed = planned.line > (lists.get(bucket) ?? USUAL).line
-    const kept = missed ? Math.max(planned.line / 2, LINE_AT_LEAST) : fewer(planned.line)
-    const line = Math.min(LINE_AT_MOST, Math.max(linesFor(deepest.get(bucket) ?? 0, ordered.has(bucket)), kept))
-    const claims = planned.inOrder !== null ? planned.claims - 1 : ordered.has(bucket) ? SAME_WAY_FOR : 0
+    const next = ordered.has(bucket)
+      ? orderedNext(planned, missed, depths.get(null) ?? 0)
+      : groupedNext(planned, missed, depths)
     lists.delete(bucket)
-    if (line > LINE || claims > 0)
-      lists.set(bucket, { line, inOrder: claims > 0 ? (planned.inOrder ?? true) : null, claims })
+    if (next.line > LINE || next.groups.size > 0 || next.claims > 0) lists.set(bucket, next)
   }
   for (const bucket of lists.keys()) {
     if (lists.size <= LISTS_REMEMBERED) break
@@ -128,31 +131,61 @@ function rememberLists(
   }
 }
 
+/** How the next claim reads a list that this one read in one order. */
+function orderedNext(planned: ListRead, missed: boolean, depth: number): ListRead {
+  const kept = missed ? Math.max(planned.line / 2, LINE_AT_LEAST) : fewer(planned.line)
+  const needed = 2 * depth <= ORDERED_LINE ? 0 : withSpare(depth)
+  const claims = planned.inOrder === null ? SAME_WAY_FOR : planned.claims - 1
+  return {
+    line: Math.min(LINE_AT_MOST, Math.max(needed, kept)),
+    groups: NO_GROUPS,
+    inOrder: claims > 0 ? (planned.inOrder ?? true) : null,
+    claims,
+  }
+}
+
+/**
+ * How the next claim reads a list of which this one read the groups. Most of a list may stand in one group that is passed
+ * over, so each group has a number of its own while they are few.
+ */
+function groupedNext(planned: ListRead, missed: boolean, depths: ReadonlyMap<string | null, number>): ListRead {
+  const line = missed ? 0 : Math.floor(planned.line * LINE_KEPT)
+  const groups = new Map<string, number>()
+  const needs = (group: string, lanes: number): void => {
+    if (lanes > Math.max(LINE, line)) groups.set(group, Math.min(LINE_AT_MOST, Math.max(groups.get(group) ?? 0, lanes)))
+  }
+  for (const [group, lanes] of planned.groups) needs(group, fewer(lanes))
+  for (const [group, depth] of depths) if (group !== null) needs(group, depth > LINE ? withSpare(depth) : 2 * depth)
+  const claims = planned.inOrder === null ? 0 : planned.claims - 1
+  const read = { inOrder: claims > 0 ? planned.inOrder : null, claims }
+  if (groups.size <= GROUPS_REMEMBERED) return { ...read, line, groups }
+  return { ...read, line: Math.max(...groups.values()), groups: NO_GROUPS }
+}
+
+function withSpare(depth: number): number {
+  return Math.max(LINE_AT_LEAST, Math.ceil(depth * LINE_SPARE))
+}
+
 /** The lanes to read of a list after a claim that needed fewer. */
 function fewer(line: number): number {
   return Math.max(Math.floor(line * LINE_KEPT), Math.min(line - 1, LINE_AT_LEAST))
 }
 
-/** The lanes to read of a list after a claim that went so far in it: those that deputies shadow become more. */
-function linesFor(depth: number, inOrder: boolean): number {
-  const usual = inOrder ? ORDERED_LINE : LINE
-  return 2 * depth <= usual ? 0 : Math.max(LINE_AT_LEAST, Math.ceil(depth * LINE_SPARE))
-}
-
 /**
- * The plan after a claim that needed more of a wait list. All others are read deeper too: each miss costs a read. A list
- * that is read in one order changes to groups if it must be read too far: of a group whose deputy closed, its first lane
- * is enough.
+ * The plan after a claim that needed more of a wait list. All others are read deeper too: each miss costs a read. So
+ * are, after another miss, all groups of that list. A list that is read in one order changes to groups if it must be
+ * read too far: of a group whose deputy closed, its first lane is enough.
  */
-export function deeper(plan: ReadPlan, bucket: number, inOrder: boolean): ReadPlan {
-  const had = lineOf(plan, bucket, inOrder)
+export function deeper(plan: ReadPlan, bucket: number, group: string | null): ReadPlan {
+  const had = lineOf(plan, bucket, group)
   const line = Math.max(LINE_AT_LEAST, 4 * had)
   const known = plan.lists.get(bucket) ?? USUAL
-  const list = !inOrder
-    ? { ...known, line }
-    : had < IN_ORDER_AT_MOST
-      ? { ...known, line: Math.min(line, IN_ORDER_AT_MOST) }
-      : { line: LINE, inOrder: false, claims: SAME_WAY_FOR }
+  const list =
+    group !== null
+      ? { ...known, groups: new Map([...known.groups, [group, line]]), ...(plan.line > LINE && { line }) }
+      : had < IN_ORDER_AT_MOST
+        ? { ...known, line: Math.min(line, IN_ORDER_AT_MOST) }
+        : { ...USUAL, inOrder: false, claims: SAME_WAY_FOR }
   return {
     ...plan,
     line: 4 * plan.line,

@@ -179,15 +179,35 @@ export interface ReadPlan {
 export interface ListRead {
   /** As `line` or `orderedLine` of the plan, if it is more. */
   readonly line: number
+  /** Lanes of single groups, if they are more: by the stored name of the group. */
+  readonly groups: ReadonlyMap<string, number>
   /** Whether it is read in one order; null: the server looks at its length and its groups. */
   readonly inOrder: boolean | null
   /** For how many more claims. */
   readonly claims: number
 }
 
-/** How many lanes a plan reads of each group of a bucket's wait list, or of each queue if it is read in one order. */
-export function lineOf(plan: ReadPlan, bucket: number, inOrder: boolean): number {
-  return Math.max(inOrder ? plan.orderedLine : plan.line, plan.lists.get(bucket)?.line ?? 0)
+/** How many lanes a plan reads of a group of a bucket's wait list; null: of each queue, if it reads it in one order. */
+export function lineOf(plan: ReadPlan, bucket: number, group: string | null): number {
+  const list = plan.lists.get(bucket)
+  const single = group === null ? 0 : (list?.groups.get(group) ?? 0)
+  return Math.max(group === null ? plan.orderedLine : plan.line, list?.line ?? 0, single)
+}
+
+/** How far a decision has gone in wait lists, by group; null: in a list that the claim read in one order. */
+export class Depths {
+  readonly #lists = new Map<number, Map<string | null, number>>()
+
+  reach(bucket: number, group: string | null, depth: number): void {
+    const groups = this.of(bucket)
+    groups.set(group, Math.max(groups.get(group) ?? 0, depth))
+    this.#lists.set(bucket, groups)
+  }
+
+  /** The groups of a bucket's wait list in which it has looked at lanes. */
+  of(bucket: number): Map<string | null, number> {
+    return this.#lists.get(bucket) ?? new Map<string | null, number>()
+  }
 }
 
 /** A decision asked for rows that its read set lacks. The claim reads more and decides again: it must not guess. */

@@ -70,7 +70,7 @@ export const HELD_QUEUE = ['queue', 'paused', 'limit'] as const
 /** The unlimited lane of a queue that claims. */
 export const UNLIMITED = ['queue', 'lane', 'slots'] as const
 /** A wait list of which a claim reads more than of most, or whose way of reading it knows. */
-export const LIST_READ = ['bucket', 'line', 'in_order'] as const
+export const LIST_READ = ['bucket', 'line', 'in_order', 'groups'] as const
 
 /** Values by their fields, in the order that TypeScript and SQL share. */
 export function inOrder<const Names extends readonly string[]>(

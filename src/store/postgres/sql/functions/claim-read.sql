@@ -9,9 +9,10 @@
 -- of more than eight groups that has at most p_short lanes is read whole, and gives the first lanes
 -- of each queue in their order; so is one of more than 32 groups with at most 4 times as many,
 -- and one of more than 128 with 16 times as many. p_in_order: which of both, if that is known.
+-- p_groups: how many lanes of single groups, if they are more than p_count.
 CREATE OR REPLACE FUNCTION sluice.line_first(
-  p_bucket bigint, p_count int, p_ordered int, p_short int, p_in_order boolean, OUT r_ids bigint[],
-  OUT r_in_order boolean
+  p_bucket bigint, p_count int, p_ordered int, p_short int, p_in_order boolean, p_groups json,
+  OUT r_ids bigint[], OUT r_in_order boolean
 ) LANGUAGE plpgsql STABLE AS $f$
 DECLARE v_queue text; v_over text; v_groups int := 0;
 BEGIN
@@ -34,7 +35,8 @@ BEGIN
       SELECT l.id FROM sluice.lanes l
       WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} AND l.queue = v_queue
         AND l.over = v_over
-        ORDER BY l.priority DESC, l.turn, l.head LIMIT p_count
+        ORDER BY l.priority DESC, l.turn, l.head
+        LIMIT greatest(p_count, (p_groups ->> v_over)::int)
     );
     SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l
     WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
@@ -60,11 +62,12 @@ END $f$;
 
 -- The rows that a decision may need: open lanes, due buckets, the wait lists of their buckets, the
 -- buckets of those lists' lanes, and so on p_depth times. Known open lanes are not searched again.
--- Of the lists p_lists, p_lines lanes are read in place of p_line, in the way of p_orders.
+-- Of the lists p_lists, p_lines lanes are read in place of p_line, in the way of p_orders, and of
+-- their groups p_groups as many as these say.
 CREATE OR REPLACE FUNCTION sluice.claim_reach(
   p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[],
   p_open int, p_line int, p_ordered int, p_short int, p_lists bigint[], p_lines int[],
-  p_orders boolean[], p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
+  p_orders boolean[], p_groups json[], p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
   OUT buckets bigint[], OUT lined bigint[], OUT in_order bigint[], OUT line_buckets bigint[],
   OUT line_lanes bigint[]
 ) LANGUAGE plpgsql {{by_order}} AS $f$
@@ -110,9 +113,10 @@ BEGIN
       coalesce(array_agg(b) FILTER (WHERE f.r_in_order AND i.n = 1), '{}')
     INTO at_buckets, at_lanes, at_once
     FROM unnest(with_line) b
-      LEFT JOIN unnest(p_lists, p_lines, p_orders) p(id, line, in_order) ON p.id = b,
+      LEFT JOIN unnest(p_lists, p_lines, p_orders, p_groups) p(id, line, in_order, groups)
+        ON p.id = b,
       sluice.line_first(
-        b, greatest(p.line, p_line), greatest(p.line, p_ordered), p_short, p.in_order
+        b, greatest(p.line, p_line), greatest(p.line, p_ordered), p_short, p.in_order, p.groups
       ) f,
       unnest(f.r_ids) WITH ORDINALITY i(id, n);
     in_order := in_order || at_once;
@@ -245,7 +249,7 @@ DECLARE
   -- A process of an earlier version sends none: it knows groups alone.
   v_short int := coalesce((p ->> 'short')::int, 0);
   v_ordered int := coalesce((p ->> 'orderedLine')::int, v_line);
-  v_lists bigint[]; v_lines int[]; v_orders boolean[];
+  v_lists bigint[]; v_lines int[]; v_orders boolean[]; v_groups json[];
   v_depth int := (p ->> 'depth')::int;
   v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int;
   v_deep_heads int := (p ->> 'deepHeads')::int; found record;
@@ -261,8 +265,9 @@ DECLARE
 BEGIN
   v_now := sluice.now_us();
   SELECT array_agg((l ->> {{list_read.bucket}})::bigint),
-    array_agg((l ->> {{list_read.line}})::int), array_agg((l ->> {{list_read.in_order}})::boolean)
-  INTO v_lists, v_lines, v_orders FROM json_array_elements(p -> 'lists') l;
+    array_agg((l ->> {{list_read.line}})::int), array_agg((l ->> {{list_read.in_order}})::boolean),
+    array_agg(l -> {{list_read.groups}})
+  INTO v_lists, v_lines, v_orders, v_groups FROM json_array_elements(p -> 'lists') l;
   SELECT * INTO v_chosen
   FROM sluice.choose_stripes(p, false);
   -- A change of limits waits until no claim decides with the old ones.
@@ -317,7 +322,7 @@ BEGIN
   END IF;
   reach := sluice.claim_reach(
     v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_ordered, v_short,
-    v_lists, v_lines, v_orders, v_depth
+    v_lists, v_lines, v_orders, v_groups, v_depth
   );
   locked := reach.buckets;
   IF cardinality(locked) > 0 THEN
@@ -332,14 +337,15 @@ BEGIN
     THEN
       reach := sluice.claim_reach(
         v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_ordered,
-        v_short, v_lists, v_lines, v_orders, v_depth
+        v_short, v_lists, v_lines, v_orders, v_groups, v_depth
       );
-      more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
+      more := ARRAY(SELECT unnest(reach.buckets) EXCEPT SELECT unnest(locked));
       IF cardinality(more) > 0 THEN
-        more := ARRAY(
-          SELECT id FROM sluice.buckets WHERE id = ANY (more) ORDER BY id FOR UPDATE SKIP LOCKED
-        );
-        IF EXISTS (SELECT 1 FROM unnest(reach.buckets) b WHERE b <> ALL (locked || more)) THEN
+        IF cardinality(more) > (
+          SELECT count(*) FROM (
+            SELECT 1 FROM sluice.buckets WHERE id = ANY (more) ORDER BY id FOR UPDATE SKIP LOCKED
+          ) late
+        ) THEN
           RETURN NULL;
         END IF;
       END IF;
