@@ -5,7 +5,7 @@ import { deeper, planFor, rememberReads } from '../../src/store/postgres/read-ah
 import { Depths, lineOf, type ReadPlan, type ReadSet } from '../../src/store/postgres/read-set.ts'
 
 const [LIST, OTHER] = [7, 8]
-/** What the claims need of the list, unless a test says more: lanes of this group, if they read groups. */
+/** Claims that read groups need lanes of this one, unless a test says more. */
 const GROUP = '3,5'
 
 /** The claims of one process, each of which reads the same two lists. */
