@@ -80,7 +80,7 @@ export const REGISTRY = {
     remedy: 'Add the backend to the option budgets of the engine, or correct the name.',
   },
   'limiter.backend_down': {
-    meaning: 'The backend of the limiter cannot be reached, or did not answer in time.',
+    meaning: 'The backend of the limiter cannot be reached, did not answer in time, or refuses.',
     remedy: 'See the cause, and check the address of the backend. Calls go on once it is back.',
   },
   'limiter.url.invalid': {

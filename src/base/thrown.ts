@@ -20,9 +20,13 @@ export function asError(thrown: unknown): Error {
   return new Error(messageOf(thrown))
 }
 
-/** The message of a thrown value, or the value as text. Never throws. */
+/**
+ * The message of a thrown value, or the value as text. Never throws. A host with several addresses fails with an error
+ * for each, and a message for none.
+ */
 export function messageOf(thrown: unknown): string {
   try {
+    if (thrown instanceof AggregateError && thrown.message === '') return thrown.errors.map(messageOf).join('; ')
     if (thrown instanceof Error && typeof thrown.message === 'string') return thrown.message
   } catch {
     // The value may still convert to text.

@@ -1,5 +1,6 @@
 /** The meaning of `pg` errors: which allow a retry, and how callers see them. */
 import { SluiceError } from '../base/errors.ts'
+import { messageOf } from '../base/thrown.ts'
 
 /**
  * PostgreSQL's code of an error, as in `23505`, also of an error that Sluice wrapped; undefined for any other error.
@@ -54,20 +55,20 @@ export function wrapError(error: unknown, readOnlyLasts = false): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
   if (error.message.includes('statement pooling mode'))
     return ioError(
-      `PostgreSQL refused a statement of the store: ${wordsOf(error)}. Give the address of a pooler in transaction or session mode.`,
+      `PostgreSQL refused a statement of the store: ${messageOf(error)}. Give the address of a pooler in transaction or session mode.`,
       error,
       false,
     )
   if (isLost(error))
     return ioError(
-      `The connection to PostgreSQL was lost: ${wordsOf(error)}. The last calls may or may not be stored. Safe ones are tried again.`,
+      `The connection to PostgreSQL was lost: ${messageOf(error)}. The last calls may or may not be stored. Safe ones are tried again.`,
       error,
     )
   if (!('severity' in error)) return error
   const code = codeOf(error) ?? ''
   const remedy = REMEDIES[code] ?? "The store kept nothing of this call. See the server's log."
   return ioError(
-    `PostgreSQL refused a statement of the store: ${wordsOf(error)} (${code}). ${remedy}`,
+    `PostgreSQL refused a statement of the store: ${messageOf(error)} (${code}). ${remedy}`,
     error,
     (OF_ALL.test(code) || PASSING.test(code)) && !(readOnlyLasts && code === '25006'),
   )
@@ -81,7 +82,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
 /** Wraps a failure to connect for callers. @param where the URL without its password, or a description */
 export function connectError(where: string, error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
-  return ioError(`No connection to PostgreSQL at ${where}: ${wordsOf(error)}. ${remedyOf(error)}`, error)
+  return ioError(`No connection to PostgreSQL at ${where}: ${messageOf(error)}. ${remedyOf(error)}`, error)
 }
 
 /** The address as it may be shown: `user@host:port/database`. */
@@ -106,12 +107,6 @@ function remedyOf(error: Error): string {
   if (code === '53300') return "Lower connections in the address, or raise the server's max_connections."
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'Correct the host in the address.'
   return 'Start the server, or correct the address.'
-}
-
-/** A host with several addresses fails with an error for each, and a message for none. */
-function wordsOf(error: Error): string {
-  if (error.message !== '' || !(error instanceof AggregateError)) return error.message
-  return error.errors.map((each) => (each instanceof Error ? each.message : String(each))).join('; ')
 }
 
 function ioError(message: string, cause: Error, passes = true): SluiceError {

@@ -30,6 +30,8 @@ export function budgetsOf(
       backend: () => internalsOf(sluice).budgets.backend(),
       stored: async () => (await remote.store()).limits(),
       isStore: true,
+      isLocal: true,
+      clock,
       // The engine ends it.
       close: async () => undefined,
     })
@@ -44,6 +46,8 @@ export function budgetsOf(
     },
     stored: async () => [],
     isStore: false,
+    isLocal: loader.isLocal,
+    clock,
     // A backend of the caller's own stays open.
     close: async () => (isUsed && typeof budgets === 'string' ? (await loader.load()).close() : undefined),
   })

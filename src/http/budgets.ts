@@ -1,4 +1,6 @@
+import type { Clock } from '../base/clock.ts'
 import { mayPass, SluiceError } from '../base/errors.ts'
+import { settlesWithin } from '../base/promises.ts'
 import type { BucketName, BucketUse, LimitBackend } from '../limiter/contract/limiter.ts'
 import { checkCharge } from '../policy/limits/limit.ts'
 import { checkUnits } from '../policy/limits/define.ts'
@@ -12,6 +14,8 @@ import { isOwn, ownName, splitName } from './tenant.ts'
 import type { TenantNames } from './tenant-names.ts'
 
 const MOST_KNOWN = 10_000
+/** A backend outside of this process that answers later counts as one that cannot be reached. */
+const ANSWERS_WITHIN_MS = 2000
 /** A tenant charges no budget of all that is closed for longer. */
 const MOST_CLOSED_US = 3_600_000_000
 
@@ -31,6 +35,9 @@ export interface BudgetsOptions {
   readonly stored: () => Promise<readonly LimitDefinition[]>
   /** The backend is the store of the jobs: it keeps guaranteed shares. */
   readonly isStore: boolean
+  /** The backend lives in this process, which its answers need not be awaited from outside. */
+  readonly isLocal: boolean
+  readonly clock: Clock
   /** Ends what the server has opened. */
   readonly close: () => Promise<void>
 }
@@ -45,16 +52,29 @@ export class Budgets {
     this.#options = options
   }
 
-  /** @throws {Refusal} 503 where the backend cannot be reached */
-  async call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+  /**
+   * Calls the backend, and waits for at most 2 s, or for so much longer as the call itself may wait.
+   * @param late gets the answer that comes after its caller was told that there is none
+   * @throws {Refusal} 503 where the backend cannot be reached, or does not answer in time
+   */
+  async call<T>(
+    work: (backend: LimitBackend) => Promise<T>,
+    late: (answer: T) => unknown = () => undefined,
+    waitMs = 0,
+  ): Promise<T> {
+    const { backend, clock, isLocal } = this.#options
     try {
-      return await work(await this.#options.backend())
-    } catch (error) {
-      if (error instanceof Refusal || (error instanceof SluiceError && !mayPass(error))) throw error
-      const headers = { 'Retry-After': '1' }
+      const answer = work(await backend())
+      if (isLocal || (await settlesWithin(clock, answer, ANSWERS_WITHIN_MS + waitMs))) return await answer
+      answer.then(late).catch(() => undefined)
+      throw new Error(`no answer within ${ANSWERS_WITHIN_MS + waitMs} ms`)
+    } catch (cause) {
+      if (cause instanceof Refusal || (cause instanceof SluiceError && !mayPass(cause))) throw cause
       throw new Refusal(503, 'backend_error', 'The server cannot reach the backend of its limits.', {
         retryable: true,
-        headers,
+        details: { reason: 'limiter.backend_down' },
+        headers: { 'Retry-After': '1' },
+        cause,
       })
     }
   }

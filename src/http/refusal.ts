@@ -10,6 +10,8 @@ export interface RefusalDetails {
   readonly details?: Readonly<Record<string, unknown>>
   readonly hint?: string
   readonly headers?: Readonly<Record<string, string>>
+  /** For the log alone. */
+  readonly cause?: unknown
 }
 
 /** A refused request: its status, and the code and message of the Open Job Spec's error format. */
@@ -18,8 +20,8 @@ export class Refusal extends Error {
   readonly code: string
   readonly details: RefusalDetails
 
-  constructor(status: number, code: string, message: string, details: RefusalDetails = {}) {
-    super(message)
+  constructor(status: number, code: string, message: string, { cause, ...details }: RefusalDetails = {}) {
+    super(message, cause === undefined ? undefined : { cause })
     this.status = status
     this.code = code
     this.details = details

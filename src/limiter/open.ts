@@ -1,7 +1,6 @@
-import { withoutPassword } from '../base/text.ts'
 import type { Clock } from '../base/clock.ts'
-import { SluiceError } from '../base/errors.ts'
 import { Once } from '../base/promises.ts'
+import { isAddress, refuseAddress } from './contract/address.ts'
 import type { BackendLoader, LimitBackend } from './contract/limiter.ts'
 import { MemoryBackend } from './memory/memory.ts'
 
@@ -12,7 +11,6 @@ import { MemoryBackend } from './memory/memory.ts'
  */
 export function backendLoader(backend: string | LimitBackend, given: string | null, clock: Clock): BackendLoader {
   const namespace = given ?? 'sluice'
-  const plain = { isLocal: false, hasWaitLists: false }
   if (typeof backend !== 'string') {
     const { isLocal } = backend
     return { isLocal, hasWaitLists: backend.wait !== undefined, load: async () => backend }
@@ -21,24 +19,17 @@ export function backendLoader(backend: string | LimitBackend, given: string | nu
     const memory = new MemoryBackend(clock)
     return { isLocal: true, hasWaitLists: false, load: async () => memory }
   }
-  if (/^rediss?(?:\+cluster|\+sentinel)?:\/\//.test(backend) && URL.canParse(backend)) {
-    const redis = new Once(async () =>
-      (await loaded(import('./redis/url.ts'), 'redis')).redisBackendOf(backend, namespace),
-    )
-    return { ...plain, load: () => redis.done() }
-  }
-  if (backend.startsWith('nats://') && URL.canParse(backend)) {
-    const nats = new Once(async () => (await loaded(import('./nats/url.ts'), NATS)).natsBackendOf(backend, namespace))
-    return { ...plain, load: () => nats.done() }
-  }
   if (STORE.test(backend)) {
     const store = new Once(async () => (await import('../store/open-limiter.ts')).storeLimiterOf(backend, given, clock))
     return { isLocal: true, hasWaitLists: true, load: () => store.done() }
   }
-  throw new SluiceError(
-    'limiter.url.invalid',
-    `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, sqlite:./file.db, postgres://host/database, redis://host, rediss://host, redis+cluster://host, redis+sentinel://host/name, nats://host, or a backend.`,
+  if (!isAddress(backend)) refuseAddress(backend, 'sqlite:./file.db, postgres://host/database, ')
+  const code = new Once(async () =>
+    backend.startsWith('nats:')
+      ? (await loaded(import('./nats/url.ts'), NATS)).natsBackendOf(backend, namespace)
+      : (await loaded(import('./redis/url.ts'), 'redis')).redisBackendOf(backend, namespace),
   )
+  return { isLocal: false, hasWaitLists: false, load: () => code.done() }
 }
 
 /** Removes the limits of a namespace from a Redis or a NATS. */

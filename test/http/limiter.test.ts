@@ -287,4 +287,30 @@ describe('/limiter/v1', () => {
     const answer = await d.send('POST', '/limiter/v1/acquire', body)
     expect([answer.status, answer.headers.get('Retry-After')]).toEqual([503, '1'])
   })
+
+  test('answers 503 after 2 s where its backend stands still, and gives back what that grants later', async () => {
+    const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+    const budgets = Object.assign(new MemoryBackend(clock), { isLocal: false })
+    const { d, ask, acquire } = await openIn(null, { budgets })
+    const slots = [{ limit: 'slots' }]
+    const { permit } = await acquire(slots)
+    expect(await ask('release', { permits: [permit] })).toMatchObject({ status: 200 })
+    const decide = budgets.acquire.bind(budgets)
+    const asked = Promise.withResolvers<void>()
+    const goesOn = Promise.withResolvers<void>()
+    budgets.acquire = async (requests) => {
+      const answers = await decide(requests)
+      asked.resolve()
+      await goesOn.promise
+      return answers
+    }
+    const first = acquire(slots)
+    await asked.promise
+    await d.clock.advance('2s')
+    expect(await first).toMatchObject({ status: 503, error: { details: { reason: 'limiter.backend_down' } } })
+    budgets.acquire = decide
+    expect(await acquire(slots)).toMatchObject({ status: 200, granted: false })
+    goesOn.resolve()
+    await expect.poll(() => acquire(slots)).toMatchObject({ status: 200, granted: true })
+  })
 })

@@ -921,6 +921,11 @@ describe('many keys', () => {
 describe('createLimiter', () => {
   it.each([
     [{ backend: 'redi://x' }, 'limiter.url.invalid'],
+    [{ backend: 'redis://h/abc' }, 'limiter.url.invalid'],
+    [{ backend: 'redis://h?db=3' }, 'limiter.url.invalid'],
+    [{ backend: 'redis+cluster://h/1' }, 'limiter.url.invalid'],
+    [{ backend: 'redis://:100%@h' }, 'limiter.url.invalid'],
+    [{ backend: 'nats://h/stream' }, 'limiter.url.invalid'],
     [{ backend: {} }, 'option.invalid'],
     [{ limits: crm }, 'option.invalid'],
     [{ maxWaiting: 0 }, 'option.invalid'],

@@ -21,7 +21,7 @@ export function registerServe(program: Command): void {
     .command('serve')
     .description('serve workers and clients in any language over the Open Job Spec’s HTTP binding')
   addServerOptions(command)
-    .addOption(new Option('--check', 'check the configuration and the store, and serve nothing'))
+    .addOption(new Option('--check', 'check the configuration, the store and the budgets, and serve nothing'))
     .addOption(new Option('--test-mode', 'what conformance suites need: directives in jobs, POST /test/reset'))
     .addHelpText('after', DETAILS)
     .action((flags: ServeFlags) => serve(flags))

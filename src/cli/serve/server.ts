@@ -9,6 +9,8 @@ import { createAccess } from '../../http/access.ts'
 import { createHttpApp, type HttpApp } from '../../http/app.ts'
 import { createPage } from '../../dashboard/page-files.ts'
 import { isLoopback, listen, type Listening } from '../../http/listen.ts'
+import { askBackend } from '../../limiter/ask.ts'
+import { isAddress } from '../../limiter/contract/address.ts'
 import { backendLoader } from '../../limiter/open.ts'
 import { checkStore } from '../../store/open.ts'
 import { readServeConfig, type ServeConfig } from './config.ts'
@@ -41,6 +43,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const { host, port, drainDelay } = options
   const config = configOf(options)
   const logger = pino({ name: 'sluice', level: options.log }, pino.destination(2))
+  await checkBudgets(options)
   const { app, sluice } = await begin(options, config, logger)
   let listening: Listening
   try {
@@ -75,10 +78,20 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   }
 }
 
-/** Checks a server's options, and that its store could be opened; serves nothing. It throws as `startServer` does. */
+/**
+ * Checks a server's options, that its store could be opened, and that its budgets' backend answers; serves nothing. It
+ * throws as `startServer` does.
+ */
 export async function checkServer(options: ServeOptions): Promise<void> {
   checkConfig(options)
   await checkStore(options.store, systemClock)
+  await checkBudgets(options)
+}
+
+/** @throws {SluiceError} `limiter.backend_down`, or as `checkStore` */
+async function checkBudgets({ budgets }: ServeOptions): Promise<void> {
+  if (budgets === undefined) return
+  await (isAddress(budgets) ? askBackend(budgets, systemClock) : checkStore(budgets, systemClock))
 }
 
 /** Checks a configuration and opens no store. @throws {SluiceError} as `startServer` does */

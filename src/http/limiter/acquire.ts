@@ -47,7 +47,10 @@ export const reserve: Operation = operation({
     const { body, server } = call
     const request = await requestOf(call, body, body.lease_ms)
     const ask = (): Promise<ReservationAnswer> =>
-      server.budgets.call((backend) => backend.reserve(request, body.at_most_ms * 1000))
+      server.budgets.call(
+        (backend) => backend.reserve(request, body.at_most_ms * 1000),
+        ({ kind }) => kind === 'booked' && server.budgets.call((backend) => backend.cancel(request.permit)),
+      )
     let answer = await ask()
     if (answer.kind === 'unknown') {
       await define(call, [request])
@@ -98,7 +101,10 @@ async function decided(
 ): Promise<readonly UnitAnswer[]> {
   const apart = requests.map((request, line) => ({ ...request, line }))
   const ask = (of: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> =>
-    call.server.budgets.call((backend) => backend.acquire(of))
+    call.server.budgets.call(
+      (backend) => backend.acquire(of),
+      (late) => late.map((answer, i) => answer.kind === 'granted' && giveBack(call, of[i] as UnitRequest, answer)),
+    )
   const answers = await ask(apart)
   const unknown = apart.filter((_, i) => answers[i]?.kind === 'unknown')
   if (unknown.length === 0) return answers
@@ -157,11 +163,16 @@ async function decideInTime(
   const { clock, budgets } = call.server
   const untilUs = clock.monotonicUs() + waitMs * 1000
   for (;;) {
-    const answer = await budgets.call(async (backend) => {
-      // In a wait list of the backend's own, this request stands behind those that came before.
-      const found = backend.wait && (await waitThere(backend, request, untilUs - clock.monotonicUs(), signal))
-      return found && found.kind !== 'unknown' ? found : (await decided(call, [request]))[0]
-    })
+    const waitUs = untilUs - clock.monotonicUs()
+    const answer = await budgets.call(
+      async (backend) => {
+        // In a wait list of the backend's own, this request stands behind those that came before.
+        const found = backend.wait && (await waitThere(backend, request, waitUs, signal))
+        return found && found.kind !== 'unknown' ? found : (await decided(call, [request]))[0]
+      },
+      (late) => late?.kind === 'granted' && giveBack(call, request, late),
+      Math.max(0, waitUs) / 1000,
+    )
     if (!answer || answer.kind !== 'denied') return answer as UnitAnswer
     const leftMs = (untilUs - clock.monotonicUs()) / 1000
     const pauseMs = answer.retryAfterUs === null ? POLL_MS : answer.retryAfterUs / 1000

@@ -1,4 +1,4 @@
-import { createClient, createCluster, createSentinel } from 'redis'
+import { ClientOfflineError, createClient, createCluster, createSentinel } from 'redis'
 import { SluiceError } from '../../base/errors.ts'
 import type { LimitBackend } from '../contract/limiter.ts'
 import { RedisBackend } from './backend.ts'
@@ -50,6 +50,16 @@ function openedOf(url: string): Opened {
 /** A connection while it is being made; the calls wait for it, and each tells its own failure. */
 class Connecting {
   #now: Promise<unknown> | null = null
+  /** Why there is no connection; null: there is one, or the first attempt has not ended. */
+  #failure: unknown = null
+
+  readonly failed = (error: unknown): void => {
+    this.#failure = error
+  }
+
+  readonly made = (): void => {
+    this.#failure = null
+  }
 
   begin(connected: Promise<unknown>): void {
     this.#now = connected.then(
@@ -65,6 +75,11 @@ class Connecting {
   async done(): Promise<void> {
     if (this.#now) await this.#now
   }
+
+  /** What a call failed by. A client without a connection tells nothing else. */
+  reason(error: unknown): unknown {
+    return error instanceof ClientOfflineError ? (this.#failure ?? error) : error
+  }
 }
 
 function serverOf(url: string): Opened {
@@ -72,8 +87,10 @@ function serverOf(url: string): Opened {
   const make = () => {
     // A command that waits for a connection would be carried out when its caller has given it up.
     const client = createClient({ url, disableOfflineQueue: true, socket: SOCKET })
-    client.on('error', () => undefined)
-    connecting.begin(client.connect())
+    client.on('error', connecting.failed).on('ready', connecting.made)
+    // The client tries again without end, also where its password is refused: a call waits for the first attempt.
+    connecting.begin(new Promise<void>((resolve) => client.once('ready', resolve).once('error', () => resolve())))
+    client.connect().catch(() => undefined)
     return client
   }
   let client = make()
@@ -87,7 +104,7 @@ function serverOf(url: string): Opened {
         client.destroy()
         client = make()
       }
-      throw error
+      throw connecting.reason(error)
     }
   }
   return { client: { sendCommand }, close: async () => client.destroy() }
@@ -99,14 +116,16 @@ function clusterOf(url: string): Opened {
     rootNodes: nodes.map(({ host, port }) => ({ socket: { host, port, ...tls } })),
     defaults: { ...login, disableOfflineQueue: true, socket: { ...SOCKET, ...tls } },
   })
-  cluster.on('error', () => undefined)
   const connecting = new Connecting()
+  cluster.on('error', connecting.failed).on('connect', connecting.made)
   connecting.begin(cluster.connect())
   const sendCommand = async (firstKey: string | undefined, isReadonly: boolean | undefined, args: string[]) => {
     await connecting.done()
     // Where no node answered, the next call looks for them again.
     if (!cluster.isOpen) connecting.begin(cluster.connect())
-    return cluster.sendCommand(firstKey, isReadonly, args)
+    return cluster.sendCommand(firstKey, isReadonly, args).catch((error: unknown) => {
+      throw connecting.reason(error)
+    })
   }
   return { client: { masters: null, sendCommand }, close: async () => cluster.destroy() }
 }
