@@ -1,5 +1,5 @@
 // `sluice serve --check` and the store: it refuses what a start would refuse, and takes what a start would take.
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
@@ -64,6 +64,26 @@ describe('a file that a start could not open', () => {
       err: expect.stringContaining('folder') as string,
     })
     expect(existsSync(path)).toBe(false)
+  })
+
+  // A folder of the kernel: its rights let root write, and no file can be made in it.
+  test.skipIf(process.platform !== 'linux')('is refused when no file can be made in its folder', async () => {
+    expect(await check('sqlite:/proc/x.db')).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringContaining('/proc/x.db cannot be made') as string,
+    })
+  })
+
+  test('is refused when its name leaves no room for those of its log', async () => {
+    const path = join(folder(), `${'x'.repeat(250)}.db`)
+    expect(await check(`sqlite:${path}`)).toMatchObject({ code: 1, out: '' })
+  })
+
+  test('leaves nothing behind where it passes', async () => {
+    const at = folder()
+    expect(await check(`sqlite:${join(at, 'new.db')}`)).toMatchObject({ code: 0, err: '' })
+    expect(readdirSync(at)).toEqual([])
   })
 
   test('an empty file passes: the start makes the tables', async () => {

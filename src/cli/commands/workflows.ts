@@ -53,18 +53,12 @@ function check(file: string, { config, json }: CheckFlags): Promise<void> {
 }
 
 async function surroundings(file: string): Promise<GraphSurroundings> {
-  const [{ readServeConfig }, { useOf }] = await Promise.all([
+  const [{ readServeConfig }, { readConfigFile }, { useOf }] = await Promise.all([
     import('../serve/config.ts'),
+    import('../serve/settings.ts'),
     import('../../policy/limits/define.ts'),
   ])
-  let json: unknown
-  try {
-    json = JSON.parse(textOf(file))
-  } catch (error) {
-    if (error instanceof SluiceError) throw error
-    throw new SluiceError('cli.usage', `The file ${file} is not JSON: ${messageOf(error)}.`)
-  }
-  const { tasks, limits } = readServeConfig(json)
+  const { tasks, limits } = readServeConfig(readConfigFile({ text: file, from: '--config' }))
   const policies = new Map(limits.map((each) => [each.name, useOf(each).policy]))
   return { tasks: tasks.map(({ name }) => name), policy: (limit) => policies.get(limit) ?? null }
 }

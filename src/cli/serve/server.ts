@@ -43,7 +43,6 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const { host, port, drainDelay } = options
   const config = configOf(options)
   const logger = pino({ name: 'sluice', level: options.log }, pino.destination(2))
-  await checkBudgets(options)
   const { app, sluice } = await begin(options, config, logger)
   let listening: Listening
   try {
@@ -85,12 +84,13 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
 export async function checkServer(options: ServeOptions): Promise<void> {
   checkConfig(options)
   await checkStore(options.store, systemClock)
-  await checkBudgets(options)
+  await checkBudgets(options.budgets)
 }
 
-/** @throws {SluiceError} `limiter.backend_down`, or as `checkStore` */
-async function checkBudgets({ budgets }: ServeOptions): Promise<void> {
+/** @throws {SluiceError} `limiter.url.invalid`, `limiter.backend_down`, or as `checkStore` */
+async function checkBudgets(budgets: string | undefined): Promise<void> {
   if (budgets === undefined) return
+  backendLoader(budgets, null, systemClock)
   await (isAddress(budgets) ? askBackend(budgets, systemClock) : checkStore(budgets, systemClock))
 }
 
@@ -148,6 +148,7 @@ async function begin(
   createAccess(tokens, () => systemClock.now())
   const sluice = new Sluice({ store, tasks, limits, durability, logger, queues })
   try {
+    await checkBudgets(budgets)
     await sluice.start()
     const app = createHttpApp({
       sluice,

@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { jsonFaults } from '../../base/json-text.ts'
+import { messageOf } from '../../base/thrown.ts'
 import type { Durability } from '../../store/contract/store.ts'
 import { readText } from '../read-text.ts'
 
@@ -66,14 +68,22 @@ function configFileOf(flags: Flags, env: Environment): SettingText | null {
   return text === '' ? null : { text, from: 'SLUICE_CONFIG' }
 }
 
-/** Reads a configuration file as JSON. @throws {SluiceError} `cli.usage` */
+/** Reads a configuration file as JSON. @throws {SluiceError} `cli.usage`; `option.invalid` for a name given twice */
 export function readConfigFile(file: SettingText): unknown {
+  let text: string
   try {
-    return JSON.parse(readText(file.text)) as unknown
+    text = readText(file.text)
   } catch (cause) {
-    const why = cause instanceof SyntaxError ? 'it is no JSON' : cause instanceof Error ? cause.message : String(cause)
-    throw new SluiceError('cli.usage', `${file.from} ${file.text} cannot be read: ${why}`, { cause })
+    throw new SluiceError('cli.usage', `${file.from} ${file.text} cannot be read: ${messageOf(cause)}`, { cause })
   }
+  const { brokenAt, repeated } = jsonFaults(text)
+  if (brokenAt !== null)
+    throw new SluiceError('cli.usage', `${file.from} ${file.text} cannot be read: it is not JSON from ${brokenAt} on.`)
+  if (repeated[0] === undefined) return JSON.parse(text)
+  throw new SluiceError(
+    'option.invalid',
+    `The configuration is invalid: ${repeated[0]} is there twice. Expected each name once.`,
+  )
 }
 
 /** Finds every setting: the option, else the variable SLUICE_…, else the member of the file, else the default. */

@@ -1,4 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
+import { jsonFaults } from '../../base/json-text.ts'
 import type { Token } from '../../http/token.ts'
 import { readText } from '../read-text.ts'
 
@@ -37,12 +38,15 @@ function readSecret(file: string): string {
 /** A source that is named and holds no tokens would leave the server open to everybody. */
 function parsed(text: string, what: string): readonly Token[] {
   const expected = 'Expected JSON: a list of tokens, at least one.'
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
-    throw new SluiceError('option.invalid', `${what} is invalid: not JSON. ${expected}`)
-  }
+  const { brokenAt, repeated } = jsonFaults(text)
+  if (brokenAt !== null)
+    throw new SluiceError('option.invalid', `${what} is invalid: not JSON from ${brokenAt} on. ${expected}`)
+  if (repeated[0] !== undefined)
+    throw new SluiceError(
+      'option.invalid',
+      `${what} is invalid: ${repeated[0]} is there twice. Expected each name once.`,
+    )
+  const json: unknown = JSON.parse(text)
   const list: unknown = typeof json === 'object' && json !== null && 'tokens' in json ? json.tokens : json
   if (!Array.isArray(list) || list.length === 0)
     throw new SluiceError('option.invalid', `${what} holds no tokens. ${expected}`)

@@ -1,4 +1,5 @@
 import { type ErrorCode, SluiceError } from '../../base/errors.ts'
+import { within } from '../../base/json-text.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { ownNames, quote } from '../../base/options.ts'
 
@@ -61,10 +62,4 @@ export class Faults {
     }
     return value as Fields
   }
-}
-
-/** The path of a field of an object. */
-export function within(path: string, name: string): string {
-  const shown = /^[A-Za-z_$][\w$-]*$/.test(name) ? name : JSON.stringify(name)
-  return path === '' ? shown : `${path}.${shown}`
 }

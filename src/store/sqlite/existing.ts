@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, openSync, unlinkSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../base/errors.ts'
@@ -33,16 +33,17 @@ export function checkExisting(path: string): void {
 }
 
 /**
- * Checks that an engine could open a file, upgrade it or make it, and changes nothing.
+ * Checks that an engine could open a file, upgrade it or make it, and leaves all as it was.
  * @throws {SluiceError} `store.missing`; `store.version` if its tables are of a newer version
  */
 export function checkStartable(path: string): void {
   if (path === ':memory:') return
+  const refusal = refusalBeside(path)
   if (!existsSync(path)) {
-    if (isWritable(dirname(path))) return
-    throw missing(path, 'cannot be made: its folder is not there, or this user may not write it')
+    if (refusal === null) return
+    throw missing(path, 'cannot be made: its folder is not there, or takes no such file from this user', refusal)
   }
-  if (!isWritable(path) || !isWritable(dirname(path))) throw notWritable(path)
+  if (!isWritable(path) || refusal !== null) throw notWritable(path, refusal)
   checkNotNewer(readFrom(path, versionOf))
 }
 
@@ -71,6 +72,23 @@ function readFrom<T>(path: string, read: (db: DatabaseSync) => T): T {
     throw missing(path, 'cannot be read as a store', cause)
   } finally {
     db?.close()
+  }
+}
+
+/**
+ * Why no file can be made beside another; null: it can. Rights alone do not tell: a folder of the kernel, or a name
+ * that is too long, takes none.
+ */
+function refusalBeside(path: string): unknown {
+  // As long as the longest name that SQLite adds, which is -journal.
+  const probe = `${path}-sluice0`
+  try {
+    closeSync(openSync(probe, 'wx'))
+    unlinkSync(probe)
+    return null
+  } catch (error) {
+    // Another check is about to remove it.
+    return error instanceof Error && 'code' in error && error.code === 'EEXIST' ? null : error
   }
 }
 

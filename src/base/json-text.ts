@@ -1,0 +1,93 @@
+/** JSON text as a person wrote it: where it is broken, and which names it repeats. */
+
+/** What is wrong with a text: the place where it stops to be JSON, or the paths of names that an object has twice. */
+export interface JsonFaults {
+  /** As in `line 3, column 5`; null: the text is JSON. Lines and columns begin at 1. */
+  readonly brokenAt: string | null
+  /** `JSON.parse` keeps the last value of such a name, and says nothing. */
+  readonly repeated: readonly string[]
+}
+
+const SPACE = /[ \t\n\r]*/y
+const TOKEN =
+  /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|[{}[\],:]/y
+
+interface Frame {
+  readonly path: string
+  /** Null: a list. */
+  readonly names: Set<string> | null
+  index: number
+  /** The member that is being read. */
+  name: string
+}
+
+type Next = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma or end' | 'nothing'
+
+/** Reads a text of JSON for faults that `JSON.parse` keeps to itself. */
+export function jsonFaults(text: string): JsonFaults {
+  const repeated: string[] = []
+  const frames: Frame[] = []
+  let next: Next = 'value'
+  for (let at = 0; ; at = TOKEN.lastIndex) {
+    SPACE.lastIndex = at
+    SPACE.test(text)
+    at = TOKEN.lastIndex = SPACE.lastIndex
+    if (at === text.length && next === 'nothing') return { brokenAt: null, repeated }
+    const [token = ''] = TOKEN.exec(text) ?? []
+    const top = frames.at(-1)
+    const after: Next | null = next === 'colon' || next.startsWith('name') ? named(token) : valued(token)
+    if (after === null) return { brokenAt: placeOf(text, at), repeated }
+    next = after
+
+    function named(part: string): Next | null {
+      if (next === 'colon') return part === ':' ? 'value' : null
+      if (part === '}' && next === 'name or end') return closed()
+      if (!part.startsWith('"') || !top?.names) return null
+      top.name = JSON.parse(part) as string
+      if (top.names.has(top.name)) repeated.push(pathIn(top))
+      top.names.add(top.name)
+      return 'colon'
+    }
+
+    function valued(part: string): Next | null {
+      if (part === '' || part === ':' || next === 'nothing') return null
+      if (part === ',' || part === '}' || part === ']') return ended(part)
+      if (next === 'comma or end') return null
+      if (part !== '{' && part !== '[') return frames.length > 0 ? 'comma or end' : 'nothing'
+      frames.push({ path: pathIn(top), names: part === '{' ? new Set() : null, index: 0, name: '' })
+      return part === '{' ? 'name or end' : 'value or end'
+    }
+
+    function ended(part: string): Next | null {
+      if (!top) return null
+      if (part !== ',') {
+        const isOpen = next === 'comma or end' || (next === 'value or end' && !top.names)
+        return isOpen && (part === '}') === (top.names !== null) ? closed() : null
+      }
+      if (next !== 'comma or end') return null
+      top.index++
+      return top.names ? 'name' : 'value'
+    }
+
+    function closed(): Next {
+      frames.pop()
+      return frames.length > 0 ? 'comma or end' : 'nothing'
+    }
+  }
+}
+
+/** The path of a member of an object, as in `limits.crm`. */
+export function within(path: string, name: string): string {
+  const shown = /^[A-Za-z_$][\w$-]*$/.test(name) ? name : JSON.stringify(name)
+  return path === '' ? shown : `${path}.${shown}`
+}
+
+function pathIn(frame: Frame | undefined): string {
+  if (!frame) return ''
+  return frame.names ? within(frame.path, frame.name) : `${frame.path}[${frame.index}]`
+}
+
+function placeOf(text: string, at: number): string {
+  const lines = text.slice(0, at).split('\n')
+  return `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
+}
