@@ -25,7 +25,7 @@ export function hasPgBouncer(leftOut: string): boolean {
 export async function throughPgBouncer(
   server: string,
   connections: number,
-  mode: 'transaction' | 'statement' = 'transaction',
+  mode: 'transaction' | 'statement' | 'session' = 'transaction',
 ): Promise<string> {
   const { hostname, port, pathname, username } = new URL(server)
   const folder = mkdtempSync(join(tmpdir(), 'sluice-pgbouncer-'))

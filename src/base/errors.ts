@@ -225,6 +225,10 @@ export const REGISTRY = {
     meaning: 'The store could not be read or written: disk full, no permission, damaged file, or connection lost.',
     remedy: 'See the cause. Work that was acknowledged before is safe.',
   },
+  'store.notify.lost': {
+    meaning: 'A warning: processes on PostgreSQL do not hear of each other at once, since a pooler drops LISTEN.',
+    remedy: "Write ?notify=false in the URL of the store, use the pooler's session mode, or connect to the server.",
+  },
   'schedule.invalid': {
     meaning: 'A schedule is not valid: its cron expression, time zone or one of its options.',
     remedy: 'Correct what the message names.',

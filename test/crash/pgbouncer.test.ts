@@ -90,3 +90,26 @@ test.skipIf(!READY)('statement mode has no transactions: a start and its check s
   await expect(engine.start()).rejects.toMatchObject(refused)
   await expect(checkStore(store, systemClock)).rejects.toMatchObject(refused)
 })
+
+test.skipIf(!READY)(
+  'an engine that hears of no other through it warns once, and one of session mode does not',
+  async () => {
+    const cluster = await ownPostgres()
+    const heard = async (mode: 'transaction' | 'session'): Promise<unknown[]> => {
+      const warnings: unknown[] = []
+      const debug = (): void => undefined
+      const warn = ({ err }: { err?: { code?: string } }): void => void warnings.push(err?.code)
+      const logger = { debug, info: debug, warn, error: warn } as Logger
+      const store = await throughPgBouncer(cluster.url, 12, mode)
+      const engine = new Sluice({ store: `${store}?schema=${mode}`, tasks: [], logger })
+      onTestFinished(() => engine.stop({ within: 0 }))
+      await engine.start()
+      // The answer to what came later tells that the engine had its chance.
+      for (let i = 0; i < 20; i++) await engine.jobs.list()
+      await expect.poll(() => warnings.length, { timeout: 3000 }).toBe(mode === 'transaction' ? 1 : 0)
+      return warnings
+    }
+    expect(await heard('transaction')).toEqual(['store.notify.lost'])
+    expect(await heard('session')).toEqual([])
+  },
+)

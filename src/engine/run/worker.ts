@@ -95,7 +95,10 @@ export class Worker {
       { name: 'the write of the series', everyMs: SERIES_EVERY_MS, work: () => this.#series.flush() },
       { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
     ])
-    this.#stopWatching = options.store.watch((change) => this.#changed(change))
+    this.#stopWatching = options.store.watch(
+      (change) => this.#changed(change),
+      (error) => settings.logger.warn({ err: error }, 'this process does not hear of the commits of others at once'),
+    )
   }
 
   /** Registers with the store, recovers the jobs of dead workers of this host, and begins to work. */

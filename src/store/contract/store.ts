@@ -1,3 +1,4 @@
+import type { SluiceError } from '../../base/errors.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { GrantedJob, NewJob, JobRecord, Occurrence } from '../../jobs/job.ts'
@@ -84,9 +85,9 @@ export interface Store
   readonly retention: Retention
   /**
    * Calls `listener` after a possible change by another process, or a late commit of this one. Returns a stop function.
-   * `isOwn`: this store itself has committed it, and its caller knows about it.
+   * `isOwn`: this store itself has committed it, and its caller knows about it. `warned` is told that others go unheard.
    */
-  watch(listener: (change: Change, isOwn: boolean) => void): () => void
+  watch(listener: (change: Change, isOwn: boolean) => void, warned?: (error: SluiceError) => void): () => void
   /** True while a call is pending; a manual clock waits for it. */
   readonly pending: boolean
 }

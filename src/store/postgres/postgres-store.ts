@@ -2,6 +2,7 @@ import type { FlowMemory } from '../../jobs/flow-memory.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { setAside } from './set-aside.ts'
 import { type Clock, systemClock } from '../../base/clock.ts'
+import type { SluiceError } from '../../base/errors.ts'
 import { codeOf } from '../../database/postgres-error.ts'
 import { PostgresDatabase } from '../../database/postgres.ts'
 import { byIndexes } from '../../database/postgres-transaction.ts'
@@ -179,8 +180,8 @@ export class PostgresStore extends SharedVerbs implements Store {
     )
   }
 
-  watch(listener: (change: Change, isOwn: boolean) => void): () => void {
-    return this.#notifier.watch(listener)
+  watch(listener: (change: Change, isOwn: boolean) => void, warned?: (error: SluiceError) => void): () => void {
+    return this.#notifier.watch(listener, warned)
   }
 
   async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {

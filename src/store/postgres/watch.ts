@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Clock, systemClock, type Timer } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
 import type { PgEvent, PgPoolClient } from '../../database/pg.ts'
 import type { PostgresDatabase } from '../../database/postgres.ts'
 import type { Statements } from '../../database/statements.ts'
@@ -13,6 +14,8 @@ const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5,
 /** News may be lost, so they need no sync to disk. */
 const NOTIFY = `SELECT set_config('synchronous_commit', 'off', true), pg_notify('sluice', $1)`
 const LISTEN_AGAIN_MS = 1000
+/** Names a notification by which a process finds out whether it hears any. Others ignore it. */
+const PROBE = 'probe'
 /** A connection on which only the server sends may die unnoticed, so it is probed at this interval of real time. */
 const PROBE_EVERY_MS = 5000
 /** Without NOTIFY the store looks for others' work at this interval. */
@@ -25,6 +28,8 @@ export class Notifier {
   readonly #enabled: boolean
   readonly #own = randomUUID()
   readonly #listeners = new Set<(change: Change, isOwn: boolean) => void>()
+  readonly #warned = new Set<(error: SluiceError) => void>()
+  #isUnheard = false
   readonly #sent = new Map<Change, { readonly timer: Timer; again: boolean }>()
   #timer: Timer | null = null
   #probe: Timer | null = null
@@ -69,7 +74,7 @@ export class Notifier {
     this.#db.all(NOTIFY, this.#payload(change)).catch(ignore)
   }
 
-  #payload(change: Change): string {
+  #payload(change: Change | typeof PROBE): string {
     return `${this.#own} ${change} ${this.#db.schema}`
   }
 
@@ -89,11 +94,14 @@ export class Notifier {
     if (this.#enabled) await db.run(`SELECT pg_notify('sluice', $1)`, `tx work ${this.#db.schema}`)
   }
 
-  watch(listener: (change: Change, isOwn: boolean) => void): () => void {
+  watch(listener: (change: Change, isOwn: boolean) => void, warned: (error: SluiceError) => void = ignore): () => void {
     this.#listeners.add(listener)
+    this.#warned.add(warned)
+    if (this.#isUnheard) warned(unheard())
     if (this.#listeners.size === 1) this.#begin()
     return () => {
       this.#listeners.delete(listener)
+      this.#warned.delete(warned)
       if (this.#listeners.size === 0) this.#end()
     }
   }
@@ -131,9 +139,16 @@ export class Notifier {
       const { client, statements } = await this.#db.reserve()
       if (this.#closed || this.#listeners.size === 0 || this.#client) return this.#db.letGo(client)
       this.#client = client
+      let isHeard = false
       client.on('notification', ({ payload = '' }: PgEvent) => {
         const [from, change, ...schema] = payload.split(' ')
-        if (from === this.#own || schema.join(' ').replaceAll('"', '') !== this.#db.schema.replaceAll('"', '')) return
+        if (change === PROBE) isHeard ||= from === this.#own
+        if (
+          change === PROBE ||
+          from === this.#own ||
+          schema.join(' ').replaceAll('"', '') !== this.#db.schema.replaceAll('"', '')
+        )
+          return
         this.#tell(change === 'cancelled' || change === 'ended' ? change : 'work')
       })
       client.on('error', () => this.#listenAgain(client))
@@ -141,11 +156,25 @@ export class Notifier {
       this.#probeLater(client, statements)
       // Notifications may have been lost while the connection was down.
       this.#tell('any')
+      void this.#check(statements, () => isHeard).catch(ignore)
     } catch {
       this.#listenAgain(this.#client)
     } finally {
       this.#connecting--
     }
+  }
+
+  /**
+   * Checks that a notification comes. A pooler that lends the server's connection to others after each transaction
+   * takes LISTEN and says nothing. A session gets its notifications before the answer to any later statement, so a
+   * slow server is not mistaken for that.
+   */
+  async #check(statements: Statements, isHeard: () => boolean): Promise<void> {
+    await this.#db.all(NOTIFY, this.#payload(PROBE))
+    await statements.script('SELECT 1')
+    if (isHeard() || this.#isUnheard || this.#closed) return
+    this.#isUnheard = true
+    for (const warned of this.#warned) warned(unheard())
   }
 
   #probeLater(client: PgPoolClient, statements: Statements): void {
@@ -172,6 +201,13 @@ export class Notifier {
   #tell(change: Change, isOwn = false): void {
     for (const listener of this.#listeners) listener(change, isOwn)
   }
+}
+
+function unheard(): SluiceError {
+  return new SluiceError(
+    'store.notify.lost',
+    'The store hears no notification of other processes: LISTEN is lost, as behind pgBouncer in transaction mode. Jobs of other processes wait for up to 5 s. Write ?notify=false in the URL of the store (notify: false of createPostgresStore), or connect to the server itself.',
+  )
 }
 
 function ignore(): void {
