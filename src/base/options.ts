@@ -93,6 +93,11 @@ export function quote(value: unknown): string {
   return typeof value === 'string' ? shortened(value, JSON.stringify) : show(value)
 }
 
+/** Formats a name or an id for a message, without quotes. */
+export function brief(name: string): string {
+  return shortened(name, (text) => text)
+}
+
 /** A text in quotes. Two long texts with the same beginning still differ by their lengths. */
 function shortened(text: string, quoted: (text: string) => string): string {
   if (text.length <= LONGEST_SHOWN) return quoted(text)

@@ -1,3 +1,4 @@
+import { quote } from '../base/options.ts'
 import { inexactNumber } from '../base/exact-numbers.ts'
 import { arrivedBody } from './incoming.ts'
 import { invalid, Refusal } from './refusal.ts'
@@ -31,9 +32,9 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
   const text = await readText(request, length, maxBytes)
   if (text === '' && (type === null || !strict)) return undefined
   if (type === null || !JSON_TYPES.test(type))
-    throw invalid(`The content type is invalid: ${JSON.stringify(type ?? '')}. Expected application/openjobspec+json.`)
+    throw invalid(`The content type is invalid: ${quote(type ?? '')}. Expected application/openjobspec+json.`)
   if (OTHER_CHARSETS.test(type))
-    throw invalid(`The charset of the content type is invalid: ${JSON.stringify(type)}. Expected utf-8.`)
+    throw invalid(`The charset of the content type is invalid: ${quote(type)}. Expected utf-8.`)
   if (text === '') return undefined
   if (depthOf(text) > DEEPEST)
     throw new Refusal(400, 'invalid_payload', `The body is nested deeper than ${DEEPEST} levels.`)

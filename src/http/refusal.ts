@@ -1,7 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
-
-/** The characters of a name that a message quotes. */
-const LONGEST_SHOWN = 60
+import { brief } from '../base/options.ts'
 
 /** The optional parts of a refusal. */
 export interface RefusalDetails {
@@ -116,8 +114,7 @@ export function refusalOf(error: unknown, reads = false): Refusal {
 
 /** Makes the refusal of something that does not exist. */
 export function notFound(kind: string, id: string): Refusal {
-  const shown = id.length > LONGEST_SHOWN ? `${id.slice(0, LONGEST_SHOWN)}…` : id
-  return new Refusal(404, 'not_found', `The ${kind} ${shown} does not exist.`, {
+  return new Refusal(404, 'not_found', `The ${kind} ${brief(id)} does not exist.`, {
     details: { resource_type: kind, resource_id: id },
   })
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
-import { show } from '../base/options.ts'
+import { quote, show } from '../base/options.ts'
 import { withoutPassword } from '../base/text.ts'
 import type { Durability, Retention, Store } from './contract/store.ts'
 import { isPostgresUrl, readPostgresUrl } from './shared/postgres-url.ts'
@@ -87,7 +87,7 @@ function pathOf(url: string): string {
 }
 
 function shown(url: unknown): string {
-  return typeof url === 'string' ? JSON.stringify(withoutPassword(url)) : show(url)
+  return typeof url === 'string' ? quote(withoutPassword(url)) : show(url)
 }
 
 /**

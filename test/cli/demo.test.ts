@@ -107,7 +107,7 @@ describe.concurrent.each([
 
 it.each(['redis', 'nats'])('sluice demo --%s says so before it starts anything when nothing answers', async (flag) => {
   const { code, out, err } = await sluice('demo', `--${flag}`, `${flag}://127.0.0.1:1`)
-  expect({ code, out }).toEqual({ code: 2, out: '' })
+  expect({ code, out }).toEqual({ code: 1, out: '' })
   expect(err).toMatch(/^error limiter\.backend_down: /)
 })
 

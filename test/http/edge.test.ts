@@ -197,3 +197,22 @@ describe('a stream of events', () => {
     expect((await send(d, 'GET', '/ojs/v1/events/stream', { 'Last-Event-ID': 'x' })).status).toBe(400)
   })
 })
+
+describe('a message shows the beginning of what was sent, however long that is', () => {
+  const long = 'x'.repeat(50_000)
+  test.each<[string, Record<string, string>, string]>([
+    ['a content type', { 'Content-Type': `a/${long}` }, '{}'],
+    ['a charset', { 'Content-Type': `application/json; charset=${long}` }, '{}'],
+    [
+      'a tenant of the meta',
+      { 'Content-Type': 'application/json', 'X-OJS-Tenant': 'acme' },
+      JSON.stringify({ type: 'a', args: [], meta: { tenant_id: long } }),
+    ],
+  ])('%s', async (_, headers, body) => {
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
+    const authorization = `Bearer ${TOKENS[0].token}`
+    const response = await send(d, 'POST', '/ojs/v1/jobs', { ...headers, authorization }, body)
+    expect(response.status).toBe(400)
+    expect((await response.text()).length).toBeLessThan(1000)
+  })
+})

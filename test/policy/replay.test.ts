@@ -100,6 +100,13 @@ describe('a replay', () => {
     ['a text as list', '1/s', 'acme', 'option.invalid'],
     ['no arrival', '1/s', [null], 'option.invalid', 'arrival 1'],
     ['a misspelt field', '1/s', [{ at: 0 }, { at: 0, kee: 1 }], 'option.invalid', 'arrival 2'],
+    [
+      'a time that is none, behind one that is not limited',
+      { rate: 1, per: '1s', onMissingKey: 'unlimited' },
+      [{ at: 0 }, { at: 0 }, { at: 'x' }],
+      'option.invalid',
+      'arrival 3',
+    ],
     ['no time', '1/s', [{}], 'option.invalid', 'at is invalid'],
     ['a time that is none', '1/s', [{ at: 'yesterday' }], 'option.invalid', 'at is invalid'],
     ['a text without a zone', '1/s', [{ at: '2030-01-31T12:00:00' }], 'option.invalid', 'at is invalid'],

@@ -43,7 +43,7 @@ What it checks, from the partner's log and the store's record
   late urgent jobs   no ordinary job of the same tenant starts while one waits
   start lateness     shown, not judged: from the instant the budgets allowed a start to the handler's first line
 
-Exit code: 0 when every promise was kept, 1 when one was broken, 2 for a wrong option, 130 after Ctrl-C.
+Exit code: 0 when every promise was kept, 1 when one was broken, or a server cannot be had, 2 for a wrong option, 130 after Ctrl-C.
 A live table on a terminal, plain lines elsewhere; NO_COLOR turns colours off.`
 
 /** Adds `sluice demo`. */
@@ -121,7 +121,8 @@ async function demo(flags: DemoFlags): Promise<void> {
     screen.close()
     if (error !== INTERRUPTED && !(error instanceof SluiceError)) throw error
     if (!(error instanceof SluiceError)) return void (process.exitCode = 130)
-    process.exitCode = error.code === 'demo.broken' ? 1 : 2
+    const { isWrongConfig } = await import('../serve/settings.ts')
+    process.exitCode = error.code === 'demo.broken' || !isWrongConfig(error) ? 1 : 2
     process.stderr.write(errorLine(error))
   }
 }

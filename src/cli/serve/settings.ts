@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { quote } from '../../base/options.ts'
 import { jsonFaults } from '../../base/json-text.ts'
 import { messageOf } from '../../base/thrown.ts'
 import type { Durability } from '../../store/contract/store.ts'
@@ -143,12 +144,12 @@ export function isWrongConfig(error: unknown): boolean {
 
 function portOf(text: string, what: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
-  throw new Error(`${what} is invalid: ${JSON.stringify(text)}. Expected a whole number from 0 to 65535.`)
+  throw new Error(`${what} is invalid: ${quote(text)}. Expected a whole number from 0 to 65535.`)
 }
 
 function oneOf(known: readonly string[], text: string, what: string): string {
   if (known.includes(text)) return text
-  throw new Error(`${what} is invalid: ${JSON.stringify(text)}. Expected one of ${known.join(', ')}.`)
+  throw new Error(`${what} is invalid: ${quote(text)}. Expected one of ${known.join(', ')}.`)
 }
 
 function dashed(name: string): string {

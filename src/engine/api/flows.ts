@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { fromJsonText, toJsonText } from '../../base/json-value.ts'
-import { checkOptions, checkText, show } from '../../base/options.ts'
+import { brief, checkOptions, checkText, show } from '../../base/options.ts'
 import { type FlowRecord, isWorkflowKind } from '../../jobs/flow.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { checkFlow, type NewFlow } from '../../jobs/new-flow.ts'
@@ -282,7 +282,7 @@ function checkPage(page: { readonly limit?: number; readonly afterNode?: number 
 }
 
 function missing(id: string): SluiceError {
-  return new SluiceError('flow.not_found', `The flow ${id} does not exist. Its retention may be over.`)
+  return new SluiceError('flow.not_found', `The flow ${brief(id)} does not exist. Its retention may be over.`)
 }
 
 /** A flow whose jobs carry a trace context. */

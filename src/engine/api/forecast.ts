@@ -1,6 +1,6 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions } from '../../base/options.ts'
+import { brief, checkOptions } from '../../base/options.ts'
 import { adopt } from '../../policy/limits/bucket.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { Pile } from '../../policy/forecast/drain.ts'
@@ -106,5 +106,5 @@ async function policyOf(store: Store, name: string): Promise<LimitPolicy> {
 }
 
 function unknown(name: string): SluiceError {
-  return new SluiceError('limit.unknown', `The limit ${name} is not defined in this store.`)
+  return new SluiceError('limit.unknown', `The limit ${brief(name)} is not defined in this store.`)
 }

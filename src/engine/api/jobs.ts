@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkInstant } from '../../base/instant.ts'
-import { checkOptions, checkText, show } from '../../base/options.ts'
+import { brief, checkOptions, checkText, show } from '../../base/options.ts'
 import { checkPriority } from '../../base/priority.ts'
 import { type JobFilter, jobMatch } from '../../jobs/job-filter.ts'
 import type { JobRecord } from '../../jobs/job.ts'
@@ -337,5 +337,5 @@ function bucketOf(found: { limit: string; key: string }): { limit: string; key: 
 }
 
 function missing(id: string): SluiceError {
-  return new SluiceError('job.not_found', `The job ${id} does not exist. Its retention may be over.`)
+  return new SluiceError('job.not_found', `The job ${brief(id)} does not exist. Its retention may be over.`)
 }

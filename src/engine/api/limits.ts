@@ -2,7 +2,7 @@ import { waitLists } from './wait-lists.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions, show } from '../../base/options.ts'
+import { brief, checkOptions, show } from '../../base/options.ts'
 import type { AcquireOptions, RunContext } from '../../limiter/client/calls.ts'
 import type { Limiter } from '../../limiter/client/limiter.ts'
 import type { Permit } from '../../limiter/client/permit.ts'
@@ -314,5 +314,5 @@ const ENDING = { override: 'limits.clearOverride', pause: 'limits.resume' } as c
 async function requireLimit(store: Store, name: string): Promise<void> {
   const isDefined = (await store.limits()).some((each) => each.name === name)
   if (!isDefined && !(await store.unreadable()).some((each) => each.kind === 'limit' && each.name === name))
-    throw new SluiceError('limit.unknown', `The limit ${name} is not defined in this store.`)
+    throw new SluiceError('limit.unknown', `The limit ${brief(name)} is not defined in this store.`)
 }

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { didYouMean } from '../../base/nearest.ts'
-import { checkOptions, checkText, show } from '../../base/options.ts'
+import { checkOptions, checkText, quote, show } from '../../base/options.ts'
 import { EVENT_NAMES, Events, type SluiceEvents } from './events.ts'
 import type { FleetEvents } from './fleet-events.ts'
 import type { FleetReader, FleetReaderOptions } from './fleet-reader.ts'
@@ -150,7 +150,7 @@ function checkListening(name: string, listener: unknown, options: ListenOptions,
     const hint = didYouMean(name, NAMES, whole)
     throw new SluiceError(
       'option.invalid',
-      `The event ${JSON.stringify(name)} does not exist${hint}Expected ${NAMES.join(', ')}.`,
+      `The event ${quote(name)} does not exist${hint}Expected ${NAMES.join(', ')}.`,
     )
   }
   if (typeof listener !== 'function')

@@ -1,3 +1,4 @@
+import { quote } from '../../base/options.ts'
 import { createHash } from 'node:crypto'
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { checkInstant } from '../../base/instant.ts'
@@ -106,7 +107,7 @@ function withTenant(meta: Readonly<Record<string, unknown>>, tenant: string): Re
   if (tenant === '') return meta
   const own = meta['tenant_id']
   if (own !== undefined && own !== tenant)
-    throw invalid(`meta.tenant_id is ${JSON.stringify(own)}, but the request's tenant is ${tenant}.`)
+    throw invalid(`meta.tenant_id is ${quote(own)}, but the request's tenant is ${tenant}.`)
   return { ...meta, tenant_id: tenant }
 }
 

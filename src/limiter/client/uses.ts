@@ -1,5 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
-import { show } from '../../base/options.ts'
+import { brief, show } from '../../base/options.ts'
 import { checkLimits, checkUnits, isLimitUse, type LimitUse, notALimit, useOf } from '../../policy/limits/define.ts'
 import { USE } from '../../policy/limits/limit-use.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
@@ -62,7 +62,7 @@ export class LimiterLimits {
     if (policy) return policy
     throw new SluiceError(
       'limit.unknown',
-      `${what} names the limit ${name}, which this limiter does not define. List it in createLimiter({ limits }).`,
+      `${what} names the limit ${brief(name)}, which this limiter does not define. List it in createLimiter({ limits }).`,
     )
   }
 

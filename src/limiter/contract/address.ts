@@ -1,4 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
+import { quote } from '../../base/options.ts'
 import { withoutPassword } from '../../base/text.ts'
 
 /** What may stand behind the host of each kind of address. A client would ignore all else. */
@@ -28,6 +29,6 @@ export function isAddress(address: string): boolean {
 export function refuseAddress(address: string, more = ''): never {
   throw new SluiceError(
     'limiter.url.invalid',
-    `The backend is invalid: ${JSON.stringify(withoutPassword(address))}. Expected memory:, ${more}redis://host or redis://host/0, rediss://host, redis+cluster://host, redis+sentinel://host/name, nats://host, or a backend. Encode reserved characters of a password, as in %40 for @.`,
+    `The backend is invalid: ${quote(withoutPassword(address))}. Expected memory:, ${more}redis://host or redis://host/0, rediss://host, redis+cluster://host, redis+sentinel://host/name, nats://host, or a backend. Encode reserved characters of a password, as in %40 for @.`,
   )
 }

@@ -90,8 +90,9 @@ export function replay(
       `replay: the arrivals are invalid: ${show(arrivals)}. Expected a list such as [{ at, key }].`,
     )
   const checked: CheckedArrival[] = []
+  let place = 0
   for (const arrival of arrivals) {
-    const found = checkArrival(arrival, rules, `replay: arrival ${checked.length + 1}`)
+    const found = checkArrival(arrival, rules, `replay: arrival ${++place}`)
     if (found) checked.push(found)
   }
   return replayed(rules, checked, runUs)

@@ -1,7 +1,7 @@
 import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
-import { checkOptions, show } from '../../base/options.ts'
+import { brief, checkOptions, show } from '../../base/options.ts'
 import { HIGHEST_PRIORITY, LOWEST_PRIORITY } from '../../base/priority.ts'
 import { isTimezone } from '../rules/calendar.ts'
 import { backendOf, slackUs } from './backend.ts'
@@ -179,7 +179,7 @@ function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: st
     const hint = didYouMean(unknown, known)
     throw invalid(
       what,
-      `${unknown} (${show(fields[unknown])}) is not a field of a policy${hint}Expected ${known.join(', ')}.`,
+      `${brief(unknown)} (${show(fields[unknown])}) is not a field of a policy${hint}Expected ${known.join(', ')}.`,
     )
   }
   if (kind === null && fields['max'] !== undefined)
