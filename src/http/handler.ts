@@ -8,7 +8,7 @@ import type { Call, Operation, Reply } from './operation.ts'
 import { PushGate } from './push-gate.ts'
 import { readBody } from './read-body.ts'
 import type { RequestBudget } from './request-budget.ts'
-import { Refusal, refusalOf } from './refusal.ts'
+import { invalid, Refusal, refusalOf } from './refusal.ts'
 import type { Server } from './server.ts'
 import { checkTenant, splitName } from './tenant.ts'
 
@@ -117,7 +117,7 @@ export class Handler {
       server,
       params: checked(operation.params, params, 'path'),
       // A filter of a change must not be dropped: the change would reach more.
-      query: checked(operation.query ?? (changes ? NO_QUERY : null), queryOf(request), 'query', changes),
+      query: checked(operation.query ?? (changes ? NO_QUERY : null), queryOf(request, operation), 'query', changes),
       body: checked(operation.body, body, 'body'),
       tenant,
       access,
@@ -173,10 +173,16 @@ function reasonIn(part: unknown): string | null {
   return typeof reason === 'string' ? reason : null
 }
 
-function queryOf({ url }: Request): Record<string, string> {
+/** The parameters of a request. @throws {Refusal} 400 for one that is there twice, of which the last alone would count */
+function queryOf({ url }: Request, { filters }: Operation): Record<string, string> {
   // To parse a URL costs more than the other checks of a push.
   if (!url.includes('?')) return {}
-  return Object.fromEntries(new URL(url).searchParams)
+  const found = new Map<string, string>()
+  for (const [name, value] of new URL(url).searchParams) {
+    if (found.has(name) && !filters) throw invalid(`The query has ${quote(name)} twice. Expected it once.`)
+    found.set(name, value)
+  }
+  return Object.fromEntries(found)
 }
 
 /** Makes the reply for a path or method without an operation. @throws {Refusal} 404, 405 */

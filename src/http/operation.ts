@@ -56,6 +56,8 @@ export interface Operation {
   readonly probe: boolean
   /** Its conventions: those of the Open Job Spec, or those of the monitor. */
   readonly api: 'ojs' | 'monitor'
+  /** It reads a filter from the query, in which names may come several times. */
+  readonly filters: boolean
   readonly params: z.ZodType | null
   readonly query: z.ZodType | null
   readonly body: z.ZodType | null
@@ -80,6 +82,7 @@ export interface Spec<
   readonly testOnly?: true
   readonly probe?: true
   readonly api?: 'monitor'
+  readonly filters?: true
   readonly params?: P
   readonly query?: Q
   readonly body?: B
@@ -97,13 +100,14 @@ export function operation<
   Q extends z.ZodType | undefined = undefined,
   B extends z.ZodType | undefined = undefined,
 >(spec: Spec<P, Q, B>): Operation {
-  const { testOnly = false, probe = false, api = 'ojs', params, query, body, answer } = spec
+  const { testOnly = false, probe = false, api = 'ojs', filters = false, params, query, body, answer } = spec
   return {
     ...spec,
     right: rightOf(spec.name),
     testOnly,
     probe,
     api,
+    filters,
     params: params ?? null,
     query: query ?? null,
     body: body ?? null,

@@ -1,7 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
 import { jsonFaults } from '../../src/base/json-text.ts'
-import '../properties.ts'
+import * as fc from '../properties.ts'
 
 function isJson(text: string): boolean {
   try {

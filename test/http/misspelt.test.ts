@@ -178,3 +178,14 @@ test.each([['\0'], ['\ud800']])('a cursor that holds %j is refused', async (key)
   const cursor = Buffer.from(JSON.stringify(['waiting', 1, key])).toString('base64url')
   expect((await d.get(`/ojs/v1/rate-limits/k/keys?cursor=${cursor}`)).status).toBe(400)
 })
+
+test.each([
+  ['/ojs/v1/admin/jobs?state=available&state=active', 'state'],
+  ['/ojs/v1/admin/jobs?limit=1&limit=2', 'limit'],
+  ['/monitor/v1/flows?state=failed&state=running', 'state'],
+])('a parameter that %s has twice is refused: the last alone would count', async (path, name) => {
+  const d = await HttpHarness.open()
+  const { status, body } = await d.get(path)
+  expect([status, body['error'].message]).toEqual([400, `The query has "${name}" twice. Expected it once.`])
+  expect((await d.get('/monitor/v1/jobs?state=available&state=active&tag=a&tag=b')).status).toBe(200)
+})

@@ -41,6 +41,7 @@ export const listJobs: Operation = monitorOperation({
   name: 'monitorJobs',
   summary:
     'Search jobs, newest first. A search without an index looks at 200,000 jobs or for 500 ms, and says how far it looked.',
+  filters: true,
   query: z.looseObject({
     ...FILTER,
     size: z.coerce.number().int().min(1).max(200).default(50),
@@ -78,6 +79,7 @@ export const countTheJobs: Operation = monitorOperation({
   path: '/jobs/count',
   name: 'monitorCountJobs',
   summary: 'Count the jobs that match a filter. A count that takes long ends early: then at least so many match.',
+  filters: true,
   query: z.looseObject(FILTER),
   answer: z.object({ count: z.number(), exact: z.boolean() }),
   async run(call) {

@@ -12,6 +12,7 @@ interface MonitorSpec<P extends Schema, Q extends Schema, B extends Schema> {
   readonly path: string
   readonly name: string
   readonly summary: string
+  readonly filters?: true
   readonly params?: P
   readonly query?: Q
   readonly body?: B
@@ -40,6 +41,7 @@ export function monitorOperation<
     name,
     summary,
     api: 'monitor',
+    ...(spec.filters && { filters: true as const }),
     ...(params && { params }),
     query,
     ...(body && { body }),
