@@ -1,6 +1,6 @@
 /** JSON text as a person wrote it: where it is broken, and which names it repeats. */
 
-/** What is wrong with a text: the place where it stops to be JSON, or the paths of names that an object has twice. */
+/** The faults of a text: the place where it stops to be JSON, or the paths of names that an object has twice. */
 export interface JsonFaults {
   /** As in `line 3, column 5`; null: the text is JSON. Lines and columns begin at 1. */
   readonly brokenAt: string | null

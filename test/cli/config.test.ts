@@ -124,3 +124,22 @@ test.each<[string, unknown, readonly string[], NodeJS.ProcessEnv, number, RegExp
   expect(err).toMatch(/^error[ :].*\n(\(.*\)\n)?$/)
   expect(ended).toBe(code)
 })
+
+test('a variable that Kubernetes makes of a service of this name is no port', async () => {
+  const links = {
+    SLUICE_PORT: 'tcp://10.96.0.12:8080',
+    SLUICE_PORT_8080_TCP_PORT: '8080',
+    SLUICE_SERVICE_HOST: '10.96.0.12',
+  }
+  expect(await settings([], links)).toMatchObject({ port: [8080, 'default'] })
+})
+
+test.each([
+  ['SLUICE_TOKEN', '[]', 'SLUICE_TOKENS'],
+  ['SLUICE_BUDGET', 'memory:', 'SLUICE_BUDGETS'],
+  ['SLUICE_DRAINDELAY', '5s', 'SLUICE_DRAIN_DELAY'],
+])('a misspelt variable is refused: %s', async (name, text, meant) => {
+  const { code, err } = await sluice(['config'], { env: { [name]: text } })
+  expect([code, err]).toEqual([2, expect.stringContaining(`${name} is unknown; did you mean ${meant}?`)])
+  expect((await sluice(['config'], { env: { [name]: '', SLUICE_HOME: '/x' } })).code).toBe(0)
+})

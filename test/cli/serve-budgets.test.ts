@@ -14,7 +14,7 @@ const said = (words: string): object => ({
   out: '',
   err: expect.stringMatching(new RegExp(`^error limiter\\.backend_down: .*${words}.*\\n$`)) as string,
 })
-/** What the check and the start of a server say about a backend. */
+/** The words of the check and of the start of a server about a backend. */
 const both = async (url: string): Promise<unknown[]> => [
   await sluice(['serve', '--check', ...STORE, '--budgets', url]),
   await sluice(['serve', ...STORE, '--log', 'silent', '--budgets', url]),

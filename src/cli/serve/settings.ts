@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { nearest } from '../../base/nearest.ts'
 import { quote } from '../../base/options.ts'
 import { jsonFaults } from '../../base/json-text.ts'
 import { messageOf } from '../../base/thrown.ts'
@@ -50,6 +51,16 @@ const CANNOT_BE_HAD = /^(store\.|server\.|limiter\.backend_down$|package\.missin
 
 const NAMES = Object.keys(TERMS) as (keyof Settings)[]
 const IN_FILE = 'the file'
+/** Kubernetes gives the containers beside a service `sluice` such a SLUICE_PORT, with the address of the service. */
+const SERVICE_LINK = /^(?:tcp|udp|sctp):\/\/\S+:\d+$/
+const PREFIX = 'SLUICE_'.length
+const VARIABLES = [
+  'SLUICE_CONFIG',
+  'SLUICE_TOKENS',
+  'SLUICE_TOKENS_FILE',
+  'SLUICE_DASHBOARD_TOKEN',
+  ...NAMES.map(variableOf),
+]
 
 /** The settings in a configuration file, as its schema has them. */
 export const SETTINGS: Readonly<Record<keyof Settings, z.ZodType>> = {
@@ -93,9 +104,9 @@ function givenOf(flags: Flags, env: Environment, json: unknown): Readonly<Record
   const one = (name: keyof Settings): SettingText => {
     const option = flags[name]
     if (option !== undefined) return { text: option, from: `--${dashed(name)}` }
-    const variable = `SLUICE_${dashed(name).replaceAll('-', '_').toUpperCase()}`
+    const variable = variableOf(name)
     const text = env[variable] ?? ''
-    if (text !== '') return { text, from: variable }
+    if (text !== '' && !(name === 'port' && SERVICE_LINK.test(text))) return { text, from: variable }
     const member = file[name]
     if (member === undefined) return { text: TERMS[name][0], from: 'default' }
     // JSON has no text for a number that overflowed.
@@ -131,6 +142,7 @@ export interface ReadSettings {
 
 /** Reads the options, the environment and the file. @throws {SluiceError} `cli.usage`, `option.invalid` */
 export function readSettings(flags: Flags, env: Environment): ReadSettings {
+  refuseMisspelt(env)
   const file = configFileOf(flags, env)
   const json = file === null ? {} : readConfigFile(file)
   const given = givenOf(flags, env, json)
@@ -140,6 +152,26 @@ export function readSettings(flags: Flags, env: Environment): ReadSettings {
 /** Whether an error tells that the configuration is wrong, rather than that its store or its port cannot be had. */
 export function isWrongConfig(error: unknown): boolean {
   return error instanceof SluiceError && (error.code === 'store.url.invalid' || !CANNOT_BE_HAD.test(error.code))
+}
+
+/**
+ * Refuses a variable that is nearly one of a server: with SLUICE_TOKEN it would serve all without a token. Others may
+ * have names of their own.
+ */
+function refuseMisspelt(env: Environment): void {
+  for (const [name, text = ''] of Object.entries(env)) {
+    if (text === '' || !name.startsWith('SLUICE_') || VARIABLES.includes(name)) continue
+    const near = nearest(
+      name.slice(PREFIX),
+      VARIABLES.map((each) => each.slice(PREFIX)),
+      1,
+    )
+    if (near !== null) throw new SluiceError('option.invalid', `${name} is unknown; did you mean SLUICE_${near}?`)
+  }
+}
+
+function variableOf(name: keyof Settings): string {
+  return `SLUICE_${dashed(name).replaceAll('-', '_').toUpperCase()}`
 }
 
 function portOf(text: string, what: string): number {

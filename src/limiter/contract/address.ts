@@ -2,7 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { quote } from '../../base/options.ts'
 import { withoutPassword } from '../../base/text.ts'
 
-/** What may stand behind the host of each kind of address. A client would ignore all else. */
+/** The parts that may stand behind the host of each kind of address. A client would ignore all else. */
 const BEHIND: Readonly<Record<string, RegExp>> = {
   redis: /^(?:\/\d{0,9})?$/,
   'redis+cluster': /^\/?0?(?:\?.*)?$/,

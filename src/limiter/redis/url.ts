@@ -76,7 +76,7 @@ class Connecting {
     if (this.#now) await this.#now
   }
 
-  /** What a call failed by. A client without a connection tells nothing else. */
+  /** The reason of a failed call. A client without a connection names none. */
   reason(error: unknown): unknown {
     return error instanceof ClientOfflineError ? (this.#failure ?? error) : error
   }

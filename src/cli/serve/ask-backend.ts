@@ -1,10 +1,10 @@
-import type { Clock } from '../base/clock.ts'
-import { SluiceError } from '../base/errors.ts'
-import { persist } from '../base/persist.ts'
-import { settlesWithin } from '../base/promises.ts'
-import { withoutPassword } from '../base/text.ts'
-import { messageOf } from '../base/thrown.ts'
-import { backendLoader } from './open.ts'
+import type { Clock } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { persist } from '../../base/persist.ts'
+import { settlesWithin } from '../../base/promises.ts'
+import { withoutPassword } from '../../base/text.ts'
+import { messageOf } from '../../base/thrown.ts'
+import { backendLoader } from '../../limiter/open.ts'
 
 /** A backend that is asked answers within this time, and is asked again as long. */
 const ASKED_MS = 3000
