@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
-import { within } from '../../base/json-text.ts'
+import { jsonFaults, within } from '../../base/json-text.ts'
 import { ownNames, quote } from '../../base/options.ts'
 import { isTaskName } from '../../base/text.ts'
 import { didYouMean } from '../../base/nearest.ts'
@@ -9,7 +9,6 @@ import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
 import { type Fault, Faults, type Fields } from './faults.ts'
 import type { GraphForm, StepForm } from './form.ts'
-import { parseDefinition } from './json-text.ts'
 import { readDuration, readLimits, readPathOrCode } from './read-terms.ts'
 import { readRefs, readStep, type StepReading } from './read-step.ts'
 import { type InputShape, leadsInto, readShape } from './input-shape.ts'
@@ -217,4 +216,15 @@ function checkPath(
     )
   else if (head === 'input' && shape !== null && !leadsInto(shape, rest))
     wrong('is not in the input, as the definition describes it')
+}
+
+/** Parses the JSON text of a definition. Undefined: the text is not JSON. */
+function parseDefinition(text: string, faults: Faults): unknown {
+  const { brokenAt, repeated } = jsonFaults(text)
+  if (brokenAt !== null) {
+    faults.add('', 'graph.json.invalid', `The definition is not JSON from ${brokenAt} on.`)
+    return undefined
+  }
+  for (const path of repeated) faults.add(path, 'graph.name.twice', `${path} is there twice. Expected each name once.`)
+  return JSON.parse(text)
 }
