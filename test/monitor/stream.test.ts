@@ -1,6 +1,10 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Sluice, silentLogger, task } from '../../src/exports/index.ts'
-import type { Grant } from '../../src/http/monitor/handler.ts'
+import { type Grant, monitorHandler } from '../../src/http/monitor/handler.ts'
+import { createManualClock } from '../../src/exports/testing.ts'
+import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
+import { RETENTION } from '../conformance/store/backend.ts'
+import { WatchedPool } from '../store/postgres-watched.ts'
 import { everyStore } from '../stores.ts'
 import { MonitorHarness } from './monitor-harness.ts'
 import { Stream } from './stream-reader.ts'
@@ -86,6 +90,37 @@ describe.each(KINDS)('on $name', (kind) => {
     expect(stream.of('change').length).toBeGreaterThan(before)
   })
 })
+
+const postgres = KINDS.find(({ name }) => name === 'postgres')
+
+test.skipIf(!postgres)(
+  'a viewer of a process that begins to listen looks once at what it may have missed',
+  async () => {
+    const pool = new WatchedPool()
+    const mayListen = Promise.withResolvers<void>()
+    const schema = new URL(postgres!.create()).searchParams.get('schema')!
+    pool.before = (text) => (text.startsWith('LISTEN') ? mayListen.promise : undefined)
+    const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+    const store = new PostgresStore({ connection: pool, schema, clock, retention: RETENTION, notify: true })
+    const sluice = new Sluice({ store, tasks: [work], clock, logger: silentLogger })
+    const monitor = monitorHandler({ sluice, authorize: () => ({ role: 'reader', tenant: 'acme' }), clock })
+    onTestFinished(async () => {
+      monitor.close()
+      await sluice.stop({ within: 0 })
+      await store.close()
+      await pool.end()
+    })
+    await sluice.start()
+    const stream = await Stream.open((request) => monitor.fetch(request), '/monitor/v1/stream')
+    // The stream has its store by the time that a later request has been answered from it.
+  await monitor.fetch(new Request('http://app/monitor/v1/queues'))
+  mayListen.resolve()
+    await clock.advance('10s')
+    expect(stream.of('change')).toMatchObject([
+      { at: '2026-01-01T00:00:01.250Z', topics: { jobs: true, limits: true } },
+    ])
+  },
+)
 
 test('a tenant learns the names of its own things alone', async () => {
   const m = await MonitorHarness.open({ tasks: [work] })

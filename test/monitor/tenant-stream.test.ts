@@ -61,6 +61,8 @@ async function open(store: string): Promise<HttpHarness> {
     engine: { store, workflows: [chained] },
   })
   await d.push({ queue: 'mail' }, { type: 'ask' }, as('beta'))
+  // A store on PostgreSQL listens to others from some moment on, and tells then that anything may have changed.
+  await d.clock.advance(0)
   return d
 }
 

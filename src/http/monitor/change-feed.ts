@@ -68,6 +68,8 @@ export class ChangeFeed {
    * with that process would show its tenant when others are busy.
    */
   #othersWrite = false
+  /** The store has not heard others for a while, so the next look tells everyone. */
+  #mayHaveMissed = false
   #closed = false
 
   constructor({ sluice, remote, clock }: { sluice: Sluice; remote: Remote; clock: Clock }) {
@@ -168,10 +170,12 @@ export class ChangeFeed {
 
   async #watch(): Promise<void> {
     const store = await this.#remote.store()
-    const stop = store.watch((_change, isOwn) => {
+    const stop = store.watch((change, isOwn) => {
       // The events of this process have named what it has changed.
       if (isOwn) return
-      this.#othersWrite = true
+      // PostgreSQL says `any` as it begins to listen, and else names what another process has changed.
+      if (change === 'any' && store.backend === 'postgres') this.#mayHaveMissed = true
+      else this.#othersWrite = true
       for (const topic of ['jobs', 'queues', 'limits', 'flows'] as const) this.note(topic, undefined, null)
     })
     if (this.#stops) this.#stops.push(stop)
@@ -194,7 +198,9 @@ export class ChangeFeed {
    * changed. So each tenant looks again once a second while others write.
    */
   async #lookNow(): Promise<void> {
-    if (this.#othersWrite || (await this.#othersRun())) this.noteAll(new Set([null]))
+    const mayHaveMissed = this.#mayHaveMissed
+    this.#mayHaveMissed = false
+    if (mayHaveMissed || this.#othersWrite || (await this.#othersRun())) this.noteAll(new Set([null]))
   }
 
   async #othersRun(): Promise<boolean> {
