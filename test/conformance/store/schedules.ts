@@ -200,6 +200,12 @@ function dueTimes(backend: StoreBackend): void {
     expect(await waits()).toEqual([1, 666, 666])
   })
 
+  test('occurrences that are due at one instant fire in the order of their names', async () => {
+    const w = harness()
+    for (const name of ['b', 'c', 'a']) await register(w, name)
+    expect(await claimNews(w, 1000)).toEqual(['a!1000', 'b!1000', 'c!1000'])
+  })
+
   test('the job names its schedule and its due time', async () => {
     const w = harness()
     await register(w, 's')
