@@ -16,7 +16,7 @@ import { pause } from './fleet.ts'
 
 const SKEWS_S = canSkew() ? [-5, 0, 5, 0] : [0, 0, 0, 0]
 const FLOWS = RATE * sized(3, 20)
-const GONE_MS = 3000
+const GONE_MS = 1500
 /** How late a busy machine may let a step note its start. */
 const LATE_S = 1
 

@@ -1,5 +1,5 @@
 // Jobs whose budget is on a Redis or a NATS server of the test's own, in every kind of trouble, in real time.
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, it, type TestContext, vi } from 'vitest'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import { HAS_NATS_SERVER, OwnNats } from '../limiter/own-nats.ts'
 import { HAS_REDIS_SERVER, OwnRedis } from '../limiter/own-redis.ts'
@@ -7,22 +7,23 @@ import { NATS_TROUBLES, REDIS_TROUBLES, sleep, type Trouble, Troubled } from '..
 
 const RATE = 200
 const BURST = 20
-const JOBS = 6000
+/** More than those that go on blindly can run, 500 a second, in the longest trouble. */
+const JOBS = 4000
 const api = limit('api', { rate: RATE, per: '1s', burst: BURST, backend: 'shared' })
 const SLOTS = 3
 const slots = limit('slots', { concurrency: SLOTS, backend: 'shared' })
 /** As many jobs as a process runs at once, also those that go on blindly. */
 const AT_ONCE = 10
 
-const ending: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const end of ending.splice(0).reverse()) await end()
-})
+// Each has a server of its own, and waits half of its time.
+vi.setConfig({ maxConcurrency: 2, testTimeout: 300_000 })
+/** Only what hangs is given up. */
+const PATIENT = { timeout: 100_000 }
 
 const RUNS = { queues: { default: { concurrency: AT_ONCE } }, logger: silentLogger }
 
 /** Jobs for a long time, and others without a limit; the times of their starts. */
-async function load(backend: string, failMode: 'closed' | 'open') {
+async function load({ expect, onTestFinished }: TestContext, backend: string, failMode: 'closed' | 'open') {
   const starts: number[] = []
   const others: number[] = []
   const ran: string[] = []
@@ -37,7 +38,7 @@ async function load(backend: string, failMode: 'closed' | 'open') {
   const other = task('other', input<null>(), { run: () => void others.push(Date.now()) })
   const budgets = { shared: { backend, failMode, namespace: failMode } }
   const engine = new Sluice({ store: 'sqlite::memory:', tasks: [call, other], budgets, ...RUNS })
-  ending.push(() => engine.stop({ within: 0 }))
+  onTestFinished(() => engine.stop({ within: 0 }))
   const told: string[] = []
   const counts = { granted: 0 }
   engine.on('rate_limit.backend_down', () => told.push('down'))
@@ -55,7 +56,7 @@ async function load(backend: string, failMode: 'closed' | 'open') {
     told,
     counts,
     between,
-    ready: () => expect.poll(() => starts.length, { timeout: 60_000 }).toBeGreaterThan(3 * BURST),
+    ready: () => expect.poll(() => starts.length, PATIENT).toBeGreaterThan(3 * BURST),
     /** Each job has run once, or waits for its start. */
     async end(): Promise<void> {
       await engine.queues.pause('default')
@@ -74,10 +75,15 @@ async function load(backend: string, failMode: 'closed' | 'open') {
   }
 }
 
-async function survive<Server extends OwnRedis | OwnNats>(server: Server, { isAway, happen }: Trouble<Server>) {
+async function survive<Server extends OwnRedis | OwnNats>(
+  context: TestContext,
+  server: Server,
+  { isAway, happen }: Trouble<Server>,
+) {
+  const { expect } = context
   const troubled = new Troubled(server)
-  ending.push(() => troubled.end())
-  const [closed, open] = [await load(server.url, 'closed'), await load(server.url, 'open')]
+  context.onTestFinished(() => troubled.end())
+  const [closed, open] = [await load(context, server.url, 'closed'), await load(context, server.url, 'open')]
   const both = [closed, open]
   await Promise.all(both.map((each) => each.ready()))
   let sent = 0
@@ -105,7 +111,7 @@ async function survive<Server extends OwnRedis | OwnNats>(server: Server, { isAw
   }
   const upMs = Date.now()
   for (const { between, engine } of both) {
-    await expect.poll(() => between(upMs, Infinity)).toBeGreaterThan(100)
+    await expect.poll(() => between(upMs, Infinity), PATIENT).toBeGreaterThan(100)
     const most = 2 * BURST + AT_ONCE
     const count = between(upMs, Infinity)
     expect(count).toBeLessThanOrEqual(most + Math.ceil((RATE * (Date.now() - upMs + 1)) / 1000))
@@ -118,16 +124,16 @@ async function survive<Server extends OwnRedis | OwnNats>(server: Server, { isAw
 }
 
 // A server may be too slow for a moment on a busy machine, too: then a process tells that once more.
-describe.skipIf(!HAS_REDIS_SERVER)('jobs whose Redis', () => {
-  it.each(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, none is lost', async (trouble) => {
-    for (const told of await survive(await OwnRedis.start(), trouble))
-      expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
+describe.skipIf(!HAS_REDIS_SERVER).concurrent('jobs whose Redis', () => {
+  it.for(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, none is lost', async (trouble, context) => {
+    for (const told of await survive(context, await OwnRedis.start(), trouble))
+      context.expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
   })
 })
 
-describe.skipIf(!HAS_NATS_SERVER)('jobs whose NATS server', () => {
-  it.each(NATS_TROUBLES)('$name: closed holds, open goes on and counts, none is lost', async (trouble) => {
-    for (const told of await survive(await OwnNats.start(), trouble))
-      expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
+describe.skipIf(!HAS_NATS_SERVER).concurrent('jobs whose NATS server', () => {
+  it.for(NATS_TROUBLES)('$name: closed holds, open goes on and counts, none is lost', async (trouble, context) => {
+    for (const told of await survive(context, await OwnNats.start(), trouble))
+      context.expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
   })
 })

@@ -1,5 +1,5 @@
 // Plain code at a Redis or a NATS server of the test's own in every kind of trouble, under load, in real time.
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, it, type TestContext, vi } from 'vitest'
 import { createLimiter, limit, type LimiterOptions } from '../../src/exports/limiter.ts'
 import { HAS_NATS_SERVER, OwnNats } from './own-nats.ts'
 import { HAS_REDIS_SERVER, OwnRedis } from './own-redis.ts'
@@ -11,19 +11,20 @@ const BURST = 20
 const CALLS = 20
 const api = limit('api', { rate: RATE, per: '1s', burst: BURST })
 
-const ending: (() => void | Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const end of ending.splice(0).reverse()) await end()
-})
+// Each has a server of its own, and mostly waits.
+vi.setConfig({ maxConcurrency: 3 })
 
 /** Calls that never end; the times of their starts. */
-function load(options: Pick<LimiterOptions, 'backend'> & Partial<LimiterOptions>) {
+function load(
+  { expect, onTestFinished }: TestContext,
+  options: Pick<LimiterOptions, 'backend'> & Partial<LimiterOptions>,
+) {
   const limiter = createLimiter({ limits: [api], ...options })
   const starts: number[] = []
   const told: string[] = []
   const counts = { granted: 0 }
   const state = { ends: false }
-  ending.push(() => limiter.close())
+  onTestFinished(() => limiter.close())
   limiter.on('rate_limit.backend_down', () => told.push('down'))
   limiter.on('rate_limit.backend_up', ({ granted }) => {
     told.push('up')
@@ -57,11 +58,16 @@ function load(options: Pick<LimiterOptions, 'backend'> & Partial<LimiterOptions>
   }
 }
 
-async function survives<Server extends OwnRedis | OwnNats>(server: Server, { isAway, happen }: Trouble<Server>) {
+async function survives<Server extends OwnRedis | OwnNats>(
+  context: TestContext,
+  server: Server,
+  { isAway, happen }: Trouble<Server>,
+) {
+  const { expect } = context
   const troubled = new Troubled(server)
-  ending.push(() => troubled.end())
-  const closed = load({ backend: server.url })
-  const open = load({ backend: server.url, namespace: 'open', failMode: 'open' })
+  context.onTestFinished(() => troubled.end())
+  const closed = load(context, { backend: server.url })
+  const open = load(context, { backend: server.url, namespace: 'open', failMode: 'open' })
   const both = [closed, open]
   await Promise.all(both.map((each) => each.ready()))
   const { lasts } = troubled
@@ -105,16 +111,16 @@ function tellings({ isAway, forgets = false }: Pick<Trouble<never>, 'isAway' | '
   )
 }
 
-describe.skipIf(!HAS_REDIS_SERVER)('calls whose Redis', () => {
-  it.each(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble) => {
-    for (const told of await survives(await OwnRedis.start(), trouble))
-      expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
+describe.skipIf(!HAS_REDIS_SERVER).concurrent('calls whose Redis', () => {
+  it.for(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble, context) => {
+    for (const told of await survives(context, await OwnRedis.start(), trouble))
+      context.expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
   })
 })
 
-describe.skipIf(!HAS_NATS_SERVER)('calls whose NATS server', () => {
-  it.each(NATS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble) => {
-    for (const told of await survives(await OwnNats.start(), trouble))
-      expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
+describe.skipIf(!HAS_NATS_SERVER).concurrent('calls whose NATS server', () => {
+  it.for(NATS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble, context) => {
+    for (const told of await survives(context, await OwnNats.start(), trouble))
+      context.expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
   })
 })

@@ -1,5 +1,4 @@
 // Every kind of trouble that a server of a test's own may get into, and load for it.
-import { expect } from 'vitest'
 import { OwnNats } from './own-nats.ts'
 import { OwnRedis } from './own-redis.ts'
 import { connect } from './redis-server.ts'
@@ -43,8 +42,8 @@ export interface Trouble<Server extends OwnRedis | OwnNats> {
   readonly happen: (troubled: Troubled<Server>) => Promise<void>
 }
 
-/** How long a server is away at least. */
-const AWAY_MS = 2500
+/** How long a server is away at least: twice as long as a process needs to call it down. */
+const AWAY_MS = 1500
 /** How long it is paused: nothing ends that before its time. */
 const PAUSED_MS = 5000
 
@@ -89,8 +88,8 @@ export const REDIS_TROUBLES: readonly Trouble<OwnRedis>[] = [
     async happen(redis) {
       const replica = await OwnRedis.start(['--replicaof', '127.0.0.1', String(redis.server.port)])
       const promoted = await connect(replica.url)
-      const isIn = async (): Promise<string> => String(await promoted.sendCommand(['INFO', 'replication']))
-      await expect.poll(isIn).toContain('master_link_status:up')
+      const state = async (): Promise<string> => String(await promoted.sendCommand(['INFO', 'replication']))
+      while (!(await state()).includes('master_link_status:up')) await sleep(20)
       await redis.server.kill()
       await redis.away()
       await promoted.sendCommand(['REPLICAOF', 'NO', 'ONE'])
