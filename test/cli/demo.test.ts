@@ -1,7 +1,7 @@
 // The demo as its users start it: processes of its own, in real time.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { startWorker } from '../../src/cli/demo/worker-process.ts'
 import type { DemoSummary } from '../../src/cli/demo/promises.ts'
 import { service } from '../services.ts'
@@ -10,6 +10,8 @@ const REDIS = await service('redis', 'the demo with its budgets on Redis')
 const NATS = await service('nats', 'the demo with its budgets on NATS')
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const TIMEOUT_MS = 90_000
+// A demo leaves two thirds of a processor idle.
+vi.setConfig({ maxConcurrency: 2 })
 
 /**
  * How late a busy machine starts its jobs is not what these assert. A guard of 2 s covers the way to the partner there,
@@ -54,7 +56,7 @@ function expectKept({ code, out, err }: Ended): DemoSummary {
   return summary
 }
 
-describe('sluice demo --fast', () => {
+describe.concurrent('sluice demo --fast', () => {
   it(
     'keeps every promise, and says so in plain lines and as data',
     async () => {
@@ -111,7 +113,7 @@ it.each(['redis', 'nats'])('sluice demo --%s says so before it starts anything w
   expect(err).toMatch(/^error limiter\.backend_down: /)
 })
 
-it(
+it.concurrent(
   'sluice demo fails with a code when a promise is broken: without a guard the partner refuses calls',
   async () => {
     const { code, out, err } = await sluice('demo', '--fast', '--guard', '0ms')
@@ -121,6 +123,12 @@ it(
   },
   TIMEOUT_MS,
 )
+
+it.each(['redis', 'nats'])('sluice demo --%s says so before it starts anything when nothing answers', async (flag) => {
+  const { code, out, err } = await sluice('demo', `--${flag}`, `${flag}://127.0.0.1:1`)
+  expect({ code, out }).toEqual({ code: 2, out: '' })
+  expect(err).toMatch(/^error limiter\.backend_down: /)
+})
 
 it('a demo whose worker process ends by itself is broken, and says where to look', async () => {
   const options = { store: 'sqlite:', partnerUrl: 'http://127.0.0.1:9', concurrency: 1, guardMs: 0, shared: null }
