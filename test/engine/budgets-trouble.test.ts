@@ -126,14 +126,16 @@ async function survive<Server extends OwnRedis | OwnNats>(
 // A server may be too slow for a moment on a busy machine, too: then a process tells that once more.
 describe.skipIf(!HAS_REDIS_SERVER).concurrent('jobs whose Redis', () => {
   it.for(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, none is lost', async (trouble, context) => {
+    const { expect } = context
     for (const told of await survive(context, await OwnRedis.start(), trouble))
-      context.expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
+      expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
   })
 })
 
 describe.skipIf(!HAS_NATS_SERVER).concurrent('jobs whose NATS server', () => {
   it.for(NATS_TROUBLES)('$name: closed holds, open goes on and counts, none is lost', async (trouble, context) => {
+    const { expect } = context
     for (const told of await survive(context, await OwnNats.start(), trouble))
-      context.expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
+      expect(told).toMatch(trouble.isAway ? /^(down,up,?)+$/ : /^(down,up,?)*$/)
   })
 })

@@ -113,14 +113,16 @@ function tellings({ isAway, forgets = false }: Pick<Trouble<never>, 'isAway' | '
 
 describe.skipIf(!HAS_REDIS_SERVER).concurrent('calls whose Redis', () => {
   it.for(REDIS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble, context) => {
+    const { expect } = context
     for (const told of await survives(context, await OwnRedis.start(), trouble))
-      context.expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
+      expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
   })
 })
 
 describe.skipIf(!HAS_NATS_SERVER).concurrent('calls whose NATS server', () => {
   it.for(NATS_TROUBLES)('$name: closed holds, open goes on and counts, both come back', async (trouble, context) => {
+    const { expect } = context
     for (const told of await survives(context, await OwnNats.start(), trouble))
-      context.expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
+      expect(`${told},`.replace(/^,$/, '')).toMatch(tellings(trouble))
   })
 })

@@ -113,8 +113,8 @@ test.skipIf(!postgres)(
     await sluice.start()
     const stream = await Stream.open((request) => monitor.fetch(request), '/monitor/v1/stream')
     // The stream has its store by the time that a later request has been answered from it.
-  await monitor.fetch(new Request('http://app/monitor/v1/queues'))
-  mayListen.resolve()
+    await monitor.fetch(new Request('http://app/monitor/v1/queues'))
+    mayListen.resolve()
     await clock.advance('10s')
     expect(stream.of('change')).toMatchObject([
       { at: '2026-01-01T00:00:01.250Z', topics: { jobs: true, limits: true } },
