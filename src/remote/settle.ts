@@ -25,7 +25,7 @@ export interface Holder {
 
 /** The result of settling a job by its id. */
 export type RemoteSettled =
-  | { readonly kind: 'settled'; readonly before: JobDetails; readonly after: JobDetails | null }
+  | { readonly kind: 'settled'; readonly before: JobDetails; readonly after: JobDetails }
   | { readonly kind: 'missing' }
   /** The job is not active, or another holder runs it. */
   | { readonly kind: 'refused'; readonly state: JobState; readonly why: 'state' | 'holder' }
@@ -102,11 +102,9 @@ async function settleRun(
   )
   if (settled.kind === 'lost') return null
   const { state, atUs } = settled
-  const after =
-    atUs === undefined
-      ? // The settlement is written, so a failed read must not report it as failed.
-        await store.details(before.id).catch(() => ({ ...before, state }))
-      : settledDetails(before, settlement, state, atUs, clock.now())
+  // An earlier try does not say when it was, and may have deleted the job. A failed read must not report it as failed.
+  const stored = atUs === undefined ? await store.details(before.id).catch(() => null) : null
+  const after = stored ?? settledDetails(before, settlement, state, atUs ?? store.nowUs(), clock.now())
   return { answer: { kind: 'settled', before, after }, settlement, settled }
 }
 

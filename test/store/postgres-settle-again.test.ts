@@ -18,7 +18,8 @@ const OUTCOMES: readonly (readonly [name: string, outcome: Outcome])[] = [
 ]
 
 withPostgres('settlements that are made again', () => {
-  const harness = eachHarness(postgresBackend('settle again'))
+  const backend = postgresBackend('settle again')
+  const harness = eachHarness(backend)
 
   async function started(w: StoreHarness): Promise<Settlement & { startedUs: number }> {
     await w.define({ r: { rate: 100, per: '1m', concurrency: 2 } })
@@ -67,6 +68,38 @@ withPostgres('settlements that are made again', () => {
       expect(await w.store.settle(w.worker, settlement, true)).toEqual({ kind: 'lost' })
       await w.complete('a')
       expect(await w.store.settle(w.worker, settlement, true)).toEqual({ kind: 'lost' })
+    })
+  })
+
+  describe('a completion that deletes its job', () => {
+    const DONE = { kind: 'complete', result: '1', keepUs: 0 } as const
+
+    test('is written once, and told both times', async () => {
+      const w = harness()
+      const settlement: Settlement = { ...(await started(w)), ...DONE }
+      expect(await w.store.settle(w.worker, settlement)).toMatchObject({ kind: 'settled', state: 'completed' })
+      const told = { kind: 'settled', state: 'completed' }
+      expect(await w.store.settle(w.worker, settlement, true)).toEqual(told)
+      // A caller that knows of a flow, or keeps the job, would have left a row.
+      for (const other of [{ keepUs: 1 }, { keepAtLeastUs: 1 }, { inFlow: true as const }])
+        expect(await w.store.settle(w.worker, { ...settlement, ...other }, true)).toEqual({ kind: 'lost' })
+      const cancel: Settlement = { ...settlement, kind: 'cancel' }
+      expect(await w.store.settle(w.worker, cancel, true)).toEqual({ kind: 'lost' })
+      expect(await w.bucket('r')).toMatchObject({ active: 0 })
+    })
+
+    test('is told once the server has executed an earlier try', async () => {
+      const w = harness()
+      const other = await w.reopen(backend)
+      for (let n = 0; n < 20; n++) {
+        await w.add('x')
+        await w.start()
+        const { seq, attempt, startedUs } = w.run('x')
+        const settlement: Settlement = { seq, attempt, startedUs, ...DONE }
+        const both = [w.store.settle(w.worker, settlement), other.store.settle(w.worker, settlement, true)]
+        expect((await Promise.all(both))[1]).toMatchObject({ kind: 'settled', state: 'completed' })
+      }
+      await other.store.close()
     })
   })
 

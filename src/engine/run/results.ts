@@ -92,6 +92,8 @@ export class Results {
     if (waiters.length === 0) return
     const job = await (await this.#store()).get(id)
     if (job === null) {
+      // Its run here may have deleted it, and then hands its result over once the store has answered.
+      if (this.#running.has(id)) return
       const error = new SluiceError('job.not_found', `The job ${id} is no longer stored. Its retention may be over.`)
       for (const waiter of waiters) if (this.#leave(id, waiter)) waiter.reject(error)
     } else if (isFinal(job.state)) for (const waiter of waiters) if (this.#leave(id, waiter)) finish(job, waiter)

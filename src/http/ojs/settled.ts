@@ -59,7 +59,7 @@ export const BudgetReport: {
 /** The job after its settlement. @throws {Refusal} 404, 409 */
 export function settledJob(settled: RemoteSettled, id: string, what: string): JobDetails {
   if (settled.kind === 'missing') throw notFound('job', id)
-  if (settled.kind === 'settled') return settled.after ?? settled.before
+  if (settled.kind === 'settled') return settled.after
   if (settled.why === 'state') throw wrongState(id, settled.state, what)
   throw new Refusal(409, 'conflict', `The job ${id} now belongs to another run, of this or of another worker.`, {
     details: { resource_type: 'job', resource_id: id, current_state: settled.state },

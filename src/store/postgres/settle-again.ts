@@ -6,9 +6,9 @@ import { isEnd, STATE } from '../shared/state.ts'
 
 /**
  * The state of a run for a repeated settlement: it is still open; an earlier try ended it; another process took it from
- * its worker.
+ * its worker; its job is no longer stored.
  */
-export type Found = { readonly kind: 'open' | 'lost' } | { readonly kind: 'won'; readonly state: number | null }
+export type Found = { readonly kind: 'open' | 'lost' | 'gone' } | { readonly kind: 'won'; readonly state: number | null }
 
 /** For each request: whether the run's history shows a lost lease or a failure. */
 const RUN = columns({
@@ -34,7 +34,7 @@ export async function findRuns(db: Statements, requests: readonly SettleRequest[
     requests.map(({ settlement }) => settlement.seq),
     requests.map(({ settlement }) => settlement.attempt),
   )
-  const found = requests.map((): Found => ({ kind: 'lost' }))
+  const found = requests.map((): Found => ({ kind: 'gone' }))
   for (const row of rows.map(RUN.read)) found[row.at - 1] = foundOf(requests[row.at - 1] as SettleRequest, row)
   return found
 }

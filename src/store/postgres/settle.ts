@@ -11,8 +11,16 @@ import { accessOf } from './shared-sql.ts'
 import { closeUntil } from '../shared/bucket-change.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
-import { stateName } from '../shared/state.ts'
-import { attemptBack, completedUs, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
+import { STATE, stateName } from '../shared/state.ts'
+import {
+  attemptBack,
+  completedUs,
+  completesAlone,
+  deletesJob,
+  runEndOf,
+  type SettleRequest,
+  settleRounds,
+} from '../shared/settle-once.ts'
 import { findRuns, type Found } from './settle-again.ts'
 import { withMissedNews } from './missed-news.ts'
 import type { Notifier } from './watch.ts'
@@ -41,6 +49,9 @@ interface Outcomes {
 
 const COMPLETE = `SELECT r_now, r_work, r_done FROM sluice.complete(
   $1::bigint[], $2::int[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[])`
+
+const COMPLETE_AND_DELETE = `SELECT r_now, r_work, r_done FROM sluice.complete_and_delete(
+  $1::bigint[], $2::int[], $3::bigint[], $4::bigint[])`
 
 const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows, r_ends FROM sluice.settle(
   $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[])`
@@ -113,7 +124,10 @@ async function settledBefore(
   for (const [n, at] of again.entries()) {
     const run = found[n] as Found
     const { settlement } = requests[at] as SettleRequest
-    if (run.kind === 'lost') answers[at] = { kind: 'lost' }
+    // The earlier try deleted the job. Or its lease had ended before, and the job is gone since another run ended it.
+    const deleted = run.kind === 'gone' && deletesJob(settlement, context.retention)
+    if (deleted) answers[at] = ended(settlement, STATE.completed)
+    else if (run.kind === 'lost' || run.kind === 'gone') answers[at] = { kind: 'lost' }
     else if (run.kind === 'won')
       answers[at] = ended(settlement, run.state ?? runEndOf(settlement, context.retention).state)
   }
@@ -131,23 +145,26 @@ async function settleRound(
   requests: readonly SettleRequest[],
 ): Promise<{ readonly settled: SettleResult[]; readonly work: boolean; readonly ends: boolean }> {
   const sorted = requests.toSorted((a, b) => a.settlement.seq - b.settlement.seq)
-  const completed = areCompletes(sorted) ? await complete(context, db, sorted) : null
-  const rest = completed ? sorted.filter(({ settlement }) => !completed.settled.has(settlement.seq)) : sorted
+  const written: Outcomes[] = []
+  const resultOf = ({ settlement: { seq } }: SettleRequest): SettleResult | undefined =>
+    written.find(({ settled }) => settled.has(seq))?.settled.get(seq)
+  const unkept = sorted.filter(({ settlement }) => deletesJob(settlement, context.retention))
+  if (unkept.length > 0) written.push(await completeAndDelete(context, db, unkept))
+  const kept = sorted.filter((request) => !resultOf(request))
+  if (kept.length > 0 && areCompletes(kept)) written.push(await complete(context, db, kept))
+  const rest = kept.filter((request) => !resultOf(request))
   const other = rest.length > 0 ? await settleSorted(context, db, rest) : null
+  if (other) written.push(other)
   return {
-    settled: requests.map(
-      ({ settlement: { seq } }) => completed?.settled.get(seq) ?? other?.settled.get(seq) ?? { kind: 'lost' },
-    ),
-    work: (completed?.work ?? false) || (other?.work ?? false),
+    settled: requests.map((request) => resultOf(request) ?? { kind: 'lost' }),
+    work: written.some(({ work }) => work),
     ends: other?.ends ?? false,
   }
 }
 
 /** Whether these are all runs that completed, of jobs that are not known to belong to a flow. */
 function areCompletes(requests: readonly SettleRequest[]): requests is readonly Completed[] {
-  return requests.every(
-    ({ settlement: { inFlow, kind, moves } }) => kind === 'complete' && !inFlow && moves === undefined,
-  )
+  return requests.every(({ settlement }) => completesAlone(settlement))
 }
 
 /**
@@ -156,15 +173,32 @@ function areCompletes(requests: readonly SettleRequest[]): requests is readonly 
  */
 async function complete(context: Context, db: Statements, requests: readonly Completed[]): Promise<Outcomes> {
   const runs = requests.map(({ settlement }) => settlement)
-  const rows = await db.call<CompletedRow>(
-    COMPLETE,
+  const results = runs.map(({ result }) => result)
+  const keptUs = runs.map((run) => completedUs(run, context.retention))
+  return outcomesOf(context, await db.call<CompletedRow>(COMPLETE, ...identities(requests), results, keptUs))
+}
+
+/** The same for runs whose jobs are kept for no time. It deletes these. */
+async function completeAndDelete(
+  context: Context,
+  db: Statements,
+  requests: readonly SettleRequest[],
+): Promise<Outcomes> {
+  return outcomesOf(context, await db.call<CompletedRow>(COMPLETE_AND_DELETE, ...identities(requests)))
+}
+
+/** What tells runs apart: their jobs, attempts, workers and starts. */
+function identities(requests: readonly SettleRequest[]): (number | null)[][] {
+  const runs = requests.map(({ settlement }) => settlement)
+  return [
     runs.map(({ seq }) => seq),
     runs.map(({ attempt }) => attempt),
     requests.map(({ worker }) => worker),
     runs.map(({ startedUs = null }) => startedUs),
-    runs.map(({ result }) => result),
-    runs.map((run) => completedUs(run, context.retention)),
-  )
+  ]
+}
+
+function outcomesOf(context: Context, rows: readonly CompletedRow[]): Outcomes {
   const [atUs, work, seqs] = rows[0] as CompletedRow
   context.clock.saw(atUs)
   const settled: SettleResult = { kind: 'settled', state: 'completed', atUs }

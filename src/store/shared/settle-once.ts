@@ -82,6 +82,17 @@ export function completedUs(
   return Math.max(keepUs ?? retention.completedUs, keepAtLeastUs)
 }
 
+/** Whether this completes a job that is not known to belong to a flow. */
+export function completesAlone(settlement: Settlement): settlement is Extract<Settlement, { kind: 'complete' }> {
+  const { kind, inFlow, moves } = settlement
+  return kind === 'complete' && !inFlow && moves === undefined
+}
+
+/** Whether the end of a run deletes its job, unless that belongs to a flow: it completed, and is kept for no time. */
+export function deletesJob(settlement: Settlement, retention: Retention): boolean {
+  return completesAlone(settlement) && completedUs(settlement, retention) === 0
+}
+
 /** The number of attempts that a settlement gives back. */
 export function attemptBack({ kind }: Settlement): number {
   return kind === 'push-back' || kind === 'give-back' || kind === 'snooze' ? 1 : 0

@@ -19,6 +19,9 @@ const TRIGGERS: Readonly<Record<string, string>> = {
     WHEN OLD.state <> NEW.state AND (OLD.state = ${active} OR NEW.state IN (${[active, completed, cancelled, discarded].join(', ')}))
     BEGIN ${JOB} VALUES (${NEW_JOB}, OLD.state, OLD.since, CASE OLD.state WHEN ${active} THEN OLD.attempt ELSE NEW.attempt END,
       ${FAILED}, CASE WHEN ${FAILED} OR NEW.state = ${discarded} THEN NEW.error END); END`,
+  // The end of a run deletes a job that is kept for no time. No other statement deletes an active one.
+  job_deleted: `AFTER DELETE ON jobs WHEN OLD.state = ${active} BEGIN ${JOB}
+      VALUES (OLD.id, OLD.task, OLD.queue, ${completed}, OLD.created, now_us(), OLD.started, NULL, ${active}, OLD.since, OLD.attempt, 0, NULL); END`,
   flow_stored: `AFTER INSERT ON flows BEGIN ${FLOW} VALUES (${newFlow('NULL')}); END`,
   flow_moved: `AFTER UPDATE OF state ON flows WHEN OLD.state <> NEW.state AND NEW.state <> ${FLOW_STATES.indexOf('running')}
     BEGIN ${FLOW} VALUES (${newFlow('OLD.state')}); END`,
@@ -28,17 +31,20 @@ const TRIGGERS: Readonly<Record<string, string>> = {
     DELETE FROM events WHERE id <= NEW.id - 20000; END`,
 }
 
+const STORED = `SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))`
+
 /** The writing of changes by triggers that exist while a reader lives. A position is the id of a change. */
 export function eventWriting(db: SqliteConnection): EventWriting {
-  const isOn = (): boolean =>
-    db.get(`SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'job_moved'`) !== undefined
+  /** How many of the triggers there are: an earlier build makes fewer. */
+  const stored = (): number =>
+    (db.get<[number]>(STORED, JSON.stringify(Object.keys(TRIGGERS))) as [number])[0]
   return {
     position: `CAST(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS TEXT)`,
     behind: (position) => `e.id > CAST(${position} AS INTEGER)`,
     lock: () => true,
-    isOn,
+    isOn: () => stored() > 0,
     write(on) {
-      if (isOn() === on) return true
+      if (stored() === (on ? Object.keys(TRIGGERS).length : 0)) return true
       for (const [name, what] of Object.entries(TRIGGERS))
         db.exec(on ? `CREATE TRIGGER IF NOT EXISTS ${name} ${what}` : `DROP TRIGGER IF EXISTS ${name}`)
       return true

@@ -1,4 +1,11 @@
-import { attemptBack, completedUs, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
+import {
+  attemptBack,
+  completedUs,
+  deletesJob,
+  runEndOf,
+  type SettleRequest,
+  settleRounds,
+} from '../shared/settle-once.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { Instant } from '../../jobs/series.ts'
@@ -55,6 +62,10 @@ const PLAIN = `SELECT count(*) FROM json_each(?1) s CROSS JOIN jobs j ON j.seq =
   WHERE state = ${STATE.active} AND worker = ?2 AND attempt = ?3 AND (?4 IS NULL OR started = ?4) AND (?5 IS NULL OR moves = ?5) AND permits IS NULL AND flow IS NULL`
 const COMPLETE_PLAIN = `UPDATE OR FAIL jobs SET state = ${STATE.completed}, due = ?2, result = ?3, pushed_back = 0, finished = ?1, since = ?1, worker = NULL
   WHERE seq IN (SELECT value FROM json_each(?4))`
+// The same for jobs that are kept for no time: their rows are not written once more.
+const DELETE = `DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?1))
+    AND state = ${STATE.active} AND worker = ?2 AND attempt = ?3 AND (?4 IS NULL OR started = ?4) AND flow IS NULL
+  RETURNING seq, permits`
 /** Fewer alike are written with the others. */
 const ALIKE_AT_LEAST = 4
 const LOST: SettleResult = { kind: 'lost' }
@@ -98,7 +109,7 @@ function settlePlain(context: Context, requests: readonly SettleRequest[]): Sett
   if (requests.length === 0) return []
   const instant = context.clock.read()
   const { nowUs } = instant
-  const rows = writeEnds(context, requests, instant)
+  const rows = endRuns(context, requests, instant)
   const counted = new Map(rows.map((row) => [row[0], row]))
   const returning = new Set<number>()
   for (const [seq, , state, permits, lane, priority, expires] of rows) {
@@ -115,6 +126,30 @@ function settlePlain(context: Context, requests: readonly SettleRequest[]): Sett
     if (row[2] === STATE.completed && row[7] === null) return returned ? { ...completed, ...returned } : completed
     const closed = settlement.kind === 'push-back' && { adjusted: close(context, settlement, nowUs, worker) }
     return { kind: 'settled', state: stateName(row[2]), atUs: nowUs, ...closed, ...returned, ...newsOf(row[7], flows) }
+  })
+}
+
+/** Deletes the jobs that are kept for no time, and writes the others. Returns the rows that counted. */
+function endRuns(context: Context, requests: readonly SettleRequest[], instant: Instant): Row[] {
+  const unkept = requests.filter(({ settlement }) => deletesJob(settlement, context.retention))
+  if (unkept.length === 0) return writeEnds(context, requests, instant)
+  const gone = deleteJobs(context, unkept)
+  const seqs = new Set(gone.map(([seq]) => seq))
+  const others = requests.filter(({ settlement }) => !seqs.has(settlement.seq))
+  return others.length === 0 ? gone : [...gone, ...writeEnds(context, others, instant)]
+}
+
+/** Deletes the jobs of runs that completed, except those of flows. */
+function deleteJobs({ db }: Context, requests: readonly SettleRequest[]): Row[] {
+  const runs = Map.groupBy(requests, ({ worker, settlement: { attempt, startedUs = '' } }) =>
+    [worker, attempt, startedUs].join(' '),
+  )
+  return [...runs.values()].flatMap((alike) => {
+    const [{ worker, settlement }] = alike as [SettleRequest]
+    const { attempt, startedUs = null } = settlement
+    const seqs = JSON.stringify(alike.map((each) => each.settlement.seq))
+    const rows = db.all<[seq: number, permits: string | null]>(DELETE, seqs, worker, attempt, startedUs)
+    return rows.map(([seq, permits]): Row => [seq, attempt, STATE.completed, permits, 0, 0, null, null])
   })
 }
 

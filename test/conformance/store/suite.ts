@@ -25,6 +25,7 @@ import { queueLimits } from './queue-limits.ts'
 import { schedules } from './schedules.ts'
 import { shadow } from './shadow.ts'
 import { stripes } from './stripes.ts'
+import { unkept } from './unkept.ts'
 import { waits } from './waits.ts'
 import { overrides } from './overrides.ts'
 import { workerScope } from './worker-scope.ts'
@@ -38,6 +39,7 @@ export function storeConformance(backend: StoreBackend): void {
     describe('jobs', () => jobs(backend))
     describe('finding jobs', () => findJobs(backend))
     describe('a change of jobs', () => changeJobs(backend))
+    describe('jobs that are kept for no time', () => unkept(backend))
     describe('claims', () => claims(backend))
     describe('calls of several processes', () => calls(backend))
     describe('claims made with an enqueue', () => claimsWithEnqueues(backend))

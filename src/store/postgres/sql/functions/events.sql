@@ -17,10 +17,12 @@ BEGIN
   IF sluice.writes_events() = p_on THEN RETURN true; END IF;
   LOCK TABLE sluice.jobs, sluice.flows IN SHARE ROW EXCLUSIVE MODE;
   IF p_on THEN
-    ALTER TABLE sluice.jobs ENABLE TRIGGER job_stored, ENABLE TRIGGER job_moved;
+    ALTER TABLE sluice.jobs ENABLE TRIGGER job_stored, ENABLE TRIGGER job_moved,
+      ENABLE TRIGGER job_deleted;
     ALTER TABLE sluice.flows ENABLE TRIGGER flow_stored, ENABLE TRIGGER flow_moved;
   ELSE
-    ALTER TABLE sluice.jobs DISABLE TRIGGER job_stored, DISABLE TRIGGER job_moved;
+    ALTER TABLE sluice.jobs DISABLE TRIGGER job_stored, DISABLE TRIGGER job_moved,
+      DISABLE TRIGGER job_deleted;
     ALTER TABLE sluice.flows DISABLE TRIGGER flow_stored, DISABLE TRIGGER flow_moved;
   END IF;
   RETURN true;
