@@ -145,6 +145,100 @@ describe.each(stores)('on $name', ({ create }) => {
     expect(await short.enqueue(undefined, { unique })).toMatchObject({ duplicate: false })
   })
 
+  test('a job that is kept for no time is gone as its run completes, which is told as any completion', async () => {
+    const ends: unknown[] = []
+    const none = task('none', input<number>(), {
+      retention: { completed: 0 },
+      run: (n) => n + 1,
+      onCompleted: (result, { input: given }) => void ends.push([given, result]),
+    })
+    const { sluice, clock } = await engine({ tasks: [none, rest] })
+    sluice.on('job.completed', ({ task: name }) => void ends.push(name))
+    const job = await none.enqueue(4)
+    const result = job.result()
+    await clock.advance('1s')
+    expect(await result).toBe(5)
+    expect(ends).toEqual(['none', [4, 5]])
+    expect(await sluice.jobs.get(job.id)).toBeNull()
+    expect(await sluice.jobs.count()).toBe(0)
+    const gone = { code: 'job.not_found' }
+    await expect(job.result()).rejects.toMatchObject(gone)
+    await expect(sluice.jobs.explain(job.id)).rejects.toMatchObject(gone)
+    await expect(sluice.jobs.cancel(job.id)).rejects.toMatchObject(gone)
+    await expect(sluice.jobs.retry(job.id)).rejects.toMatchObject(gone)
+    await expect(sluice.jobs.delete(job.id)).rejects.toMatchObject(gone)
+  })
+
+  test('completed jobs that an engine or a queue keeps for no time are gone, others and those of flows are not', async () => {
+    const kinds = [few, failing, short, long, plain, rest]
+    const { sluice, clock } = await engine({
+      tasks: kinds,
+      queues: { default: {}, bulk: { retention: { completed: 0 } } },
+      retention: { completed: 0, discarded: '5m' },
+    })
+    await sluice.flows.start({ kind: 'chain', steps: [0, 1].map((n) => call(few, n)) })
+    await few.enqueueMany([1, 2, 3, 4, 5])
+    for (const each of [failing, short, long, plain, rest]) await each.enqueue()
+    await clock.advance('30s')
+    expect(await kept(sluice)).toEqual(['failing', 'few', 'few', 'long', 'short'])
+    expect((await sluice.jobs.list({ task: 'few' })).every((job) => job.flow)).toBe(true)
+  })
+
+  test('a task that keeps no completed job and some others keeps the newest of these', async () => {
+    const odd = task('odd', input<number>(), {
+      retry: noRetry,
+      retention: { completed: 0, count: 2 },
+      run: (n) => (n % 2 === 1 ? refuse() : undefined),
+    })
+    const { sluice, clock } = await engine({ tasks: [odd] })
+    await odd.enqueueMany([1, 2, 3, 4, 5, 6, 7])
+    await clock.advance('90s')
+    expect((await sluice.jobs.list()).map((job) => job.input)).toEqual([7, 5])
+  })
+
+  test('a schedule without overlap goes on when its last job is gone', async () => {
+    const begun: number[] = []
+    const tick = task('tick', { retention: { completed: 0 }, run: () => void begun.push(clock.now()) })
+    const { sluice, clock } = await engine({ tasks: [tick] })
+    await sluice.schedule(tick, { every: '1m', overlap: 'skip' })
+    await clock.advance('5m')
+    expect(begun).toHaveLength(5)
+    expect(await sluice.schedules.get('tick')).toMatchObject({ runs: 5 })
+    expect(await sluice.jobs.list({ states: ['completed'] })).toEqual([])
+  })
+
+  test('a unique key outlives its run as long as it should, though the job would be kept for no time', async () => {
+    const none = task('none', { retention: { completed: 0 }, run: () => undefined })
+    const { sluice, clock } = await engine({ tasks: [none] })
+    const within = { key: 'order-5', within: '7m' } as const
+    const { id } = await none.enqueue(undefined, { unique: within })
+    const plainKey = await none.enqueue(undefined, { unique: { key: 'order-6' } })
+    await clock.advance('6m')
+    expect(await none.enqueue(undefined, { unique: within })).toMatchObject({ id, duplicate: true })
+    expect(await sluice.jobs.get(plainKey.id)).toBeNull()
+    expect(await none.enqueue(undefined, { unique: { key: 'order-6' } })).toMatchObject({ duplicate: false })
+    await clock.advance('2m')
+    expect(await none.enqueue(undefined, { unique: within })).toMatchObject({ duplicate: false })
+    // Its key was free when it ended: that one is kept for no time.
+    const late = await none.enqueue(undefined, { unique: { key: 'order-7', within: '1m' }, delay: '2m' })
+    await clock.advance('130s')
+    expect(await sluice.jobs.get(late.id)).toBeNull()
+  })
+
+  test('a caller that waits in another process learns that the job is gone', async () => {
+    const url = create()
+    const slow = task('slow', { retention: { completed: 0 }, run: () => clock.sleep('5s').then(() => 'done') })
+    const { clock } = await engine({ store: url, tasks: [slow] })
+    const looks = new Sluice({ store: url, tasks: [], clock, logger: silentLogger })
+    onTestFinished(() => looks.stop({ within: 0 }))
+    const job = await slow.enqueue()
+    const here = job.result()
+    const there = looks.jobs.result(job.id).catch((error: unknown) => error)
+    await clock.advance('10s')
+    expect(await here).toBe('done')
+    expect(await there).toMatchObject({ code: 'job.not_found' })
+  })
+
   test('a queue gives its timeout and its retries to jobs whose task and call have none', async () => {
     const slow = task('slow', {
       queue: 'bulk',
