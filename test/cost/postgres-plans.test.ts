@@ -120,7 +120,7 @@ withPostgres('the plans of a store on PostgreSQL', () => {
     async function throughAll(): Promise<void> {
       await sql(`ANALYZE ${TABLES.join()}`)
       for (const uses of [[], [{ limit: 'r', key: 'first', weight: 1 }]]) {
-        await store.enqueue([{ ...newJob('q'), uses }])
+        await store.enqueue([0, 1].map(() => ({ ...newJob('q'), uses })))
         await ofJobs((await claim()).jobs)
       }
       await store.recover()
@@ -138,8 +138,9 @@ withPostgres('the plans of a store on PostgreSQL', () => {
     async function ofJobs(jobs: readonly { seq: number; attempt: number }[]): Promise<void> {
       for (const { seq, attempt } of jobs)
         await store.settle(worker, { seq, attempt, kind: 'retry', delayUs: 0, error: { code: 'x', message: 'x' } })
-      for (const { seq, attempt } of (await claim()).jobs)
-        await store.settle(worker, { seq, attempt, kind: 'complete', result: null })
+      // Every other job is kept for no time.
+      for (const [n, { seq, attempt }] of (await claim()).jobs.entries())
+        await store.settle(worker, { seq, attempt, kind: 'complete', result: null, ...(n % 2 === 0 && { keepUs: 0 }) })
     }
 
     const rowsRead = (work: () => Promise<void>): Promise<number> => rowsReadIn(watched, work)

@@ -58,6 +58,26 @@ withPostgres('events of the fleet on PostgreSQL', () => {
     expect(await follower.ids()).toEqual([next.id])
   })
 
+  test.each([true, false])(
+    'an upgrade goes on to tell a reader what it was told before, if one lives: %s',
+    async (lives) => {
+      const { store, reader, newJob, count, earlier, reopen } = await setUp()
+      const follower = lives ? await reader() : null
+      await earlier()
+      const upgraded = await reopen()
+      const worker = await upgraded.join(['q'], 1e12)
+      const { id } = newJob()
+      await store.enqueue([{ ...newJob(), id }])
+      const queues = [{ queue: 'q', slots: 1 }]
+      const { jobs } = await upgraded.claim(() => ({ worker, leaseUs: 1e9, queues }))
+      const { seq, attempt } = jobs[0]!
+      await upgraded.settle(worker, { seq, attempt, kind: 'complete', result: null, keepUs: 0 })
+      expect(await upgraded.get(id)).toBeNull()
+      expect(await count()).toBe(lives ? 3 : 0)
+      if (follower) expect(await follower.ids()).toEqual([id, id, id])
+    },
+  )
+
   test('without a reader that lives and a worker that prunes, the last 20,000 are kept', async () => {
     const { store, begin, newJob, count, write, endLeases } = await setUp()
     const reader = uuidv7()
@@ -98,18 +118,18 @@ async function setUp() {
   const pool = new Pool({ connectionString: POSTGRES_URL, max: 6 })
   pool.on('error', () => undefined)
   const open: PoolClient[] = []
-  const store = new PostgresStore({
-    connection: pool,
-    schema,
-    clock: systemClock,
-    retention: RETENTION,
-    notify: false,
-    connections: 2,
-  })
-  await store.open()
+  const stores: PostgresStore[] = []
+  const openStore = async (): Promise<PostgresStore> => {
+    const settings = { clock: systemClock, retention: RETENTION, notify: false, connections: 2 }
+    const opened = new PostgresStore({ connection: pool, schema, ...settings })
+    stores.push(opened)
+    await opened.open()
+    return opened
+  }
+  const store = await openStore()
   onTestFinished(async () => {
     for (const client of open) client.release(true)
-    await store.close()
+    for (const each of stores) await each.close()
     await dropSchema(pool, schema)
     await pool.end()
   })
@@ -122,6 +142,11 @@ async function setUp() {
       await client.query('BEGIN')
       return client
     },
+    reopen: openStore,
+    /** Takes the schema back to before completed jobs were deleted. */
+    earlier: async () =>
+      pool.query(`DROP TRIGGER job_deleted ON "${schema}".jobs; DROP FUNCTION "${schema}".note_deleted_job();
+        UPDATE "${schema}".store SET value = '56' WHERE name = 'version'`),
     endLeases: async () => pool.query(`UPDATE "${schema}".event_readers SET until = 0`),
     /** Writes so many changes as the triggers do. */
     write: async (changes: number, db: Pool | PoolClient = pool) =>

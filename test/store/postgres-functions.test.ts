@@ -312,7 +312,7 @@ async function use(store: PostgresStore): Promise<void> {
   )
   const { jobs } = await claim()
   const at = (task: string): GrantedJob | undefined => jobs.find((each) => each.task === task)
-  await settle(at('plain'), { kind: 'complete', result: '1' })
+  await settle(at('plain'), { kind: 'complete', result: '1', keepUs: 0 })
   await settle(at('limited'), { kind: 'retry', delayUs: 0, error: FAILURE })
   await store.release(worker, [at('spread')!])
   await store.promote(10)
