@@ -81,6 +81,27 @@ describe('what a job is', () => {
     expect(await d.fetch({ count: 9 })).toEqual([second])
   })
 
+  test.each(STORES)('that is not kept is gone with its ack, and a second one finds none, on $name', async (kind) => {
+    const d = await HttpHarness.open({ engine: { store: kind.create(), retention: { completed: 0 } } })
+    const completed: string[] = []
+    d.sluice.on('job.completed', ({ id: of }) => void completed.push(of))
+    const permits = { rate_limit: { key: 'k', concurrency: 1 } }
+    const [id, next] = [await d.push(permits), await d.push(permits)]
+    expect(await d.fetch({ count: 9 })).toEqual([id])
+    await d.clock.advance('2s')
+    const acked = await d.ack(id, { result: { ok: true } })
+    expect([acked.status, acked.body]).toMatchObject([
+      200,
+      { state: 'completed', completed_at: '2026-01-01T00:00:02.000Z' },
+    ])
+    expect(await d.fetch({ count: 9 })).toEqual([next])
+    expect((await d.ack(id)).status).toBe(404)
+    expect((await d.nack(id)).status).toBe(404)
+    expect((await d.get(`/ojs/v1/jobs/${id}`)).status).toBe(404)
+    expect((await d.send('DELETE', `/ojs/v1/jobs/${id}`)).status).toBe(404)
+    expect(completed).toEqual([id])
+  })
+
   test('that expired before it started has not completed', async () => {
     const d = await HttpHarness.open()
     const id = await d.push({ expires_at: '+PT2S' })

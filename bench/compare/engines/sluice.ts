@@ -52,7 +52,15 @@ async function open(setting: Setting, store: string): Promise<Side> {
     ...(stripes !== undefined && { stripes }),
   }
   const body = await stepsOf(build)
-  const engine = new Sluice({ store, tasks: [job], workflows: [body], queues: { default: served }, logger })
+  const engine = new Sluice({
+    store,
+    tasks: [job],
+    workflows: [body],
+    queues: { default: served },
+    // Graphile Worker and BullMQ delete finished jobs too.
+    ...(profile === 'best' && { retention: { completed: 0 } }),
+    logger,
+  })
   return {
     enqueue: (payload) => job.enqueue(payload),
     enqueueMany: (payloads) => job.enqueueMany([...payloads]),
@@ -91,7 +99,7 @@ const ignore = (): void => undefined
 const logger: Package.Logger = { debug: ignore, info: ignore, warn: ignore, error: (...args) => console.error(...args) }
 
 const COMMON = {
-  settings: { ordinary: 'concurrency as given', best: 'ten times that concurrency' },
+  settings: { ordinary: 'concurrency as given', best: 'ten times that concurrency, completed jobs are deleted' },
   budgets: 'a limit by key',
 }
 

@@ -5,6 +5,7 @@ import { type RetryOptions, type RetryPolicy, retryPolicy } from '../../jobs/ret
 
 /** How long jobs are kept once they have ended. */
 export interface KeepOptions {
+  /** 0: the end of the run deletes the job. Only callers of `result()` that wait in its process get its result. */
   completed?: Duration
   cancelled?: Duration
   discarded?: Duration

@@ -166,7 +166,7 @@ export interface TaskOptions<O, R> {
   retry?: RetryOptions
   /**
    * How long jobs that ended by a run are kept, and how many: `{ completed: '1d', count: 1000 }`. Default: as their queue
-   * or the engine says. Jobs of flows are kept with their flow.
+   * or the engine says. `completed: 0` deletes a job as its run completes. Jobs of flows are kept with their flow.
    */
   retention?: KeepOfTask
   /** Its value is the job's result, or `ctx.snooze(duration)`. */

@@ -4,7 +4,10 @@ import type { Retention } from './store.ts'
 
 /** How long jobs are kept after their end. */
 export interface RetentionOptions {
-  /** Default 24 h. */
+  /**
+   * Default 24 h. With 0 the end of the run deletes the job: only callers of `result()` that wait in the process of the
+   * run get its result.
+   */
   readonly completed?: Duration
   /** Default 24 h. */
   readonly cancelled?: Duration

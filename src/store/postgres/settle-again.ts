@@ -8,7 +8,9 @@ import { isEnd, STATE } from '../shared/state.ts'
  * The state of a run for a repeated settlement: it is still open; an earlier try ended it; another process took it from
  * its worker; its job is no longer stored.
  */
-export type Found = { readonly kind: 'open' | 'lost' | 'gone' } | { readonly kind: 'won'; readonly state: number | null }
+export type Found =
+  | { readonly kind: 'open' | 'lost' | 'gone' }
+  | { readonly kind: 'won'; readonly state: number | null }
 
 /** For each request: whether the run's history shows a lost lease or a failure. */
 const RUN = columns({

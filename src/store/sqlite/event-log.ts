@@ -36,8 +36,7 @@ const STORED = `SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND na
 /** The writing of changes by triggers that exist while a reader lives. A position is the id of a change. */
 export function eventWriting(db: SqliteConnection): EventWriting {
   /** How many of the triggers there are: an earlier build makes fewer. */
-  const stored = (): number =>
-    (db.get<[number]>(STORED, JSON.stringify(Object.keys(TRIGGERS))) as [number])[0]
+  const stored = (): number => (db.get<[number]>(STORED, JSON.stringify(Object.keys(TRIGGERS))) as [number])[0]
   return {
     position: `CAST(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0) AS TEXT)`,
     behind: (position) => `e.id > CAST(${position} AS INTEGER)`,

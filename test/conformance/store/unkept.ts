@@ -57,7 +57,9 @@ function ends(backend: StoreBackend): void {
     for (const [kind, name] of all) await w.add(name, { limits: kind === 'held' ? ['c'] : [] })
     expect(await w.start(1000)).toHaveLength(all.length)
     expect(await w.bucket('c')).toMatchObject({ active: times })
-    const answers = await Promise.all(all.map(([kind, name]) => w.store.settle(w.worker, run(w, name, kinds[kind]![0]))))
+    const answers = await Promise.all(
+      all.map(([kind, name]) => w.store.settle(w.worker, run(w, name, kinds[kind]![0]))),
+    )
     for (const [n, [kind, name]] of all.entries()) {
       const state = kinds[kind]![1]
       expect(answers[n]).toMatchObject({ kind: 'settled', state: state ?? 'completed' })
