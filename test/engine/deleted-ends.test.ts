@@ -1,6 +1,8 @@
 // Runs whose end deletes their job, while the answers of the server are lost or late.
 import { expect, onTestFinished, test } from 'vitest'
+import { createHttpApp } from '../../src/exports/http.ts'
 import { input, silentLogger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
+import type { Json } from '../http/http-harness.ts'
 import { PostgresProxy } from '../postgres-proxy.ts'
 import { onPostgres } from '../stores.ts'
 
@@ -68,3 +70,25 @@ test.skipIf(!postgres)(
     expect(await result).toBe('done')
   },
 )
+
+test.skipIf(!postgres)('an ack whose answer from the server is lost is answered as completed', async () => {
+  const { proxy, engine } = await behindProxy({ tasks: [] })
+  const app = createHttpApp({ sluice: engine })
+  onTestFinished(() => app.close())
+  const post = async (path: string, body: unknown): Promise<{ status: number; body: Json }> => {
+    const headers = { 'Content-Type': 'application/openjobspec+json' }
+    const request = new Request(`http://server/ojs/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+    const answer = await app.fetch(request)
+    return { status: answer.status, body: (await answer.json()) as Json }
+  }
+  const { body } = await post('/jobs', { type: 'work', args: [], options: { queue: 'q' } })
+  const { id } = body['job'] as { id: string }
+  const { body: fetched } = await post('/workers/fetch', { queues: ['q'], worker_id: 'w' })
+  const startedAt = (fetched['jobs'] as Json[])[0]!['started_at'] as string
+  let lost = 0
+  proxy.losesAnswerTo = (sent) => DELETES.test(sent) && ++lost > 0
+  const acked = await post('/workers/ack', { job_id: id, worker_id: 'w' })
+  expect([lost, acked]).toMatchObject([1, { status: 200, body: { state: 'completed' } }])
+  expect(Date.parse(String(acked.body['completed_at']))).toBeGreaterThan(Date.parse(startedAt))
+  expect((await post('/workers/ack', { job_id: id, worker_id: 'w' })).status).toBe(404)
+})
