@@ -187,7 +187,7 @@ async function completeAndDelete(
   return outcomesOf(context, await db.call<CompletedRow>(COMPLETE_AND_DELETE, ...identities(requests)))
 }
 
-/** What tells runs apart: their jobs, attempts, workers and starts. */
+/** The identity of each run: its job, attempt, worker and start. */
 function identities(requests: readonly SettleRequest[]): (number | null)[][] {
   const runs = requests.map(({ settlement }) => settlement)
   return [

@@ -17,7 +17,7 @@ export function unkept(backend: StoreBackend): void {
 const left = async (w: StoreHarness): Promise<string[]> => (await w.store.list({})).map(({ task }) => task).toSorted()
 const run = (w: StoreHarness, name: string, what: Outcome = DONE): Settlement => {
   const { seq, attempt, startedUs } = w.run(name)
-  return { seq, attempt, startedUs, ...what } as Settlement
+  return { seq, attempt, startedUs, ...what }
 }
 
 function ends(backend: StoreBackend): void {
@@ -151,7 +151,7 @@ function ends(backend: StoreBackend): void {
     await w.start()
     await w.settle('b', DONE)
     const { changes } = await w.store.readEvents(position)
-    // The clearing has deleted the changes before it, and told of none.
+    // `clear` deletes the changes before it, and writes none of the active jobs that it deletes.
     expect(changes.map((each) => each.of === 'job' && [each.task, each.was, each.state])).toEqual([
       ['b', null, 'available'],
       ['b', 'available', 'active'],
