@@ -40,6 +40,9 @@ export type Written = [
 type Completed = SettleRequest & { readonly settlement: Extract<Settlement, { kind: 'complete' }> }
 type CompletedRow = [nowUs: number, work: boolean, done: number[] | null]
 
+/** Results that a statement has written while a later one may fail: its caller makes all requests again, in parts. */
+type Noted = WeakMap<SettleRequest, SettleResult>
+
 /** The results that a statement wrote, by their jobs. */
 interface Outcomes {
   readonly settled: ReadonlyMap<number, SettleResult>
@@ -62,8 +65,9 @@ export function batchSettlements(
   notifier: Notifier,
   flowEnds: FlowEnds,
 ): Batch<SettleRequest, SettleResult> {
+  const noted: Noted = new WeakMap()
   return new Batch(async (requests) => {
-    const { settled, work, ends } = await context.db.session((db) => settle(context, db, requests))
+    const { settled, work, ends } = await context.db.session((db) => settle(context, db, requests, noted))
     if (work) notifier.notify('work')
     const ended = ends ? await flowEnds.apply() : null
     notifier.notify('ended')
@@ -80,8 +84,10 @@ export async function settle(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
+  noted: Noted = new WeakMap(),
 ): Promise<{ readonly settled: SettleResult[]; readonly work: boolean; readonly ends: boolean }> {
-  const answers = await settledBefore(context, db, requests)
+  const found = await settledBefore(context, db, requests)
+  const answers = requests.map((request, at) => found[at] ?? noted.get(request))
   const open = requests.flatMap((_, at) => (answers[at] ? [] : [at]))
   let work = open.length < requests.length
   // The ends of an earlier try may have been noted without having been applied.
@@ -92,6 +98,7 @@ export async function settle(
       context,
       db,
       places.map((at) => requests[at] as SettleRequest),
+      noted,
     )
     for (const [i, at] of places.entries()) answers[at] = written.settled[i]
     work ||= written.work
@@ -99,12 +106,12 @@ export async function settle(
   }
   // The server was still executing an earlier try, which has finished meanwhile.
   const late = open.filter((at) => requests[at]?.again && answers[at]?.kind === 'lost')
-  const found = await settledBefore(
+  const meanwhile = await settledBefore(
     context,
     db,
     late.map((at) => requests[at] as SettleRequest),
   )
-  for (const [n, at] of late.entries()) answers[at] = found[n] ?? answers[at]
+  for (const [n, at] of late.entries()) answers[at] = meanwhile[n] ?? answers[at]
   return { settled: requests.map((_, at) => answers[at] ?? { kind: 'lost' }), work, ends }
 }
 
@@ -143,16 +150,26 @@ async function settleRound(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
+  noted: Noted,
 ): Promise<{ readonly settled: SettleResult[]; readonly work: boolean; readonly ends: boolean }> {
   const sorted = requests.toSorted((a, b) => a.settlement.seq - b.settlement.seq)
   const written: Outcomes[] = []
   const resultOf = ({ settlement: { seq } }: SettleRequest): SettleResult | undefined =>
     written.find(({ settled }) => settled.has(seq))?.settled.get(seq)
+  /** The requests that are still to be written. */
+  const left = (of: readonly SettleRequest[]): readonly SettleRequest[] => {
+    const open = of.filter((request) => !resultOf(request))
+    for (const request of open.length > 0 ? of : []) {
+      const result = resultOf(request)
+      if (result) noted.set(request, result)
+    }
+    return open
+  }
   const unkept = sorted.filter(({ settlement }) => deletesJob(settlement, context.retention))
   if (unkept.length > 0) written.push(await completeAndDelete(context, db, unkept))
-  const kept = sorted.filter((request) => !resultOf(request))
+  const kept = left(sorted)
   if (kept.length > 0 && areCompletes(kept)) written.push(await complete(context, db, kept))
-  const rest = kept.filter((request) => !resultOf(request))
+  const rest = left(kept)
   const other = rest.length > 0 ? await settleSorted(context, db, rest) : null
   if (other) written.push(other)
   return {

@@ -215,6 +215,20 @@ function runs(backend: StoreBackend): void {
     expect(await w.settle('b', DONE)).toEqual(LOST)
   })
 
+  test('one that cannot be written fails alone, the others of its batch count', async () => {
+    const w = harness()
+    await w.add('a', {}, 3)
+    await w.start()
+    // PostgreSQL refuses such a text.
+    const [gone, kept] = await Promise.allSettled([
+      w.settle('a1', DONE),
+      w.settle('a2', { kind: 'retry', delayUs: 1e6, error: FAILURE }),
+      w.settle('a3', { kind: 'complete', result: '"\0"' }),
+    ])
+    expect([gone, kept]).toMatchObject([{ value: SETTLED }, { value: { kind: 'settled', state: 'retryable' } }])
+    expect((await left(w)).slice(0, 1)).toEqual(['a2'])
+  })
+
   test('a late settlement of a deleted job leaves the next job of its worker alone', async () => {
     const w = harness()
     await w.add('a')
