@@ -21,8 +21,11 @@ class Claims {
     return this.claimOf([[GROUP, depth]], way)
   }
 
-  /** The same with the depths of groups. */
-  claimOf(depths: readonly (readonly [group: string, depth: number])[], way: { readonly inOrder: boolean }): ReadPlan {
+  /** The same with the depths of groups, and the number of lanes of the list that it reads. */
+  claimOf(
+    depths: readonly (readonly [group: string, depth: number])[],
+    way: { readonly inOrder: boolean; readonly lanes?: number },
+  ): ReadPlan {
     let plan = this.plan()
     let reads = 1
     const isInOrder = (): boolean => plan.lists.get(LIST)?.inOrder ?? way.inOrder
@@ -32,9 +35,10 @@ class Claims {
       for (; lineOf(plan, LIST, group()) < depth; reads++) plan = deeper(plan, LIST, group())
       deepest.reach(LIST, group(), depth)
     }
-    const read = { open: [], lined: [LIST, OTHER], inOrder: isInOrder() ? [LIST] : [] } as unknown as ReadSet
+    const lineBuckets = Array.from({ length: way.lanes ?? 0 }, () => LIST)
+    const read = { open: [], lined: [LIST, OTHER], inOrder: isInOrder() ? [LIST] : [], lineBuckets }
     const used = { deepest, mostHeads: 0, mostOpenHeads: 0, lanes: new Map() }
-    rememberReads(this.#readAhead, read, plan, used, { starts: 1, more: false, missed: false })
+    rememberReads(this.#readAhead, read as unknown as ReadSet, plan, used, { starts: 1, more: false, missed: false })
     this.reads = reads
     return plan
   }
@@ -60,20 +64,32 @@ describe('the lanes of a wait list that a claim reads', () => {
     expect([lineOf(claims.plan(), OTHER, null), lineOf(claims.plan(), OTHER, GROUP)]).toEqual([16, 4])
   })
 
-  test('are no more of its other groups', () => {
+  test('are as many of all groups of a short list', () => {
     const claims = new Claims()
-    claims.claim(100, { inOrder: false })
-    expect(lineOf(claims.plan(), LIST, GROUP)).toBeGreaterThanOrEqual(200)
-    expect(['3', ''].map((group) => lineOf(claims.plan(), LIST, group))).toEqual([4, 4])
+    claims.claimOf([[GROUP, 30]], { inOrder: false, lanes: 256 })
+    expect([GROUP, '3', ''].map((group) => lineOf(claims.plan(), LIST, group))).toEqual([64, 64, 64])
   })
 
-  test('are as many of all its groups if many need more than the first number', () => {
+  test('are no more of the other groups of a long list, from then on', () => {
+    const claims = new Claims()
+    claims.claimOf([[GROUP, 30]], { inOrder: false, lanes: 257 })
+    for (const lanes of [100, 0]) {
+      expect(lineOf(claims.plan(), LIST, GROUP)).toBeGreaterThanOrEqual(60)
+      expect(['3', ''].map((group) => lineOf(claims.plan(), LIST, group))).toEqual([4, 4])
+      claims.claimOf([[GROUP, 30]], { inOrder: false, lanes })
+      expect(claims.reads).toBe(1)
+    }
+    claims.claimOf([['3', 9]], { inOrder: false })
+    expect([claims.reads, lineOf(claims.plan(), LIST, '3'), lineOf(claims.plan(), LIST, '')]).toEqual([2, 64, 4])
+  })
+
+  test('are as many of all groups of a long list if many need more than the first number', () => {
     const claims = new Claims()
     const groups = Array.from({ length: 65 }, (_, i) => [`${i}`, 30] as const)
-    claims.claimOf(groups, { inOrder: false })
+    claims.claimOf(groups, { inOrder: false, lanes: 2000 })
     expect(claims.plan().lists.get(LIST)?.groups.size).toBe(0)
     expect(lineOf(claims.plan(), LIST, 'another')).toBeGreaterThanOrEqual(30)
-    claims.claimOf(groups, { inOrder: false })
+    claims.claimOf(groups, { inOrder: false, lanes: 2000 })
     expect(claims.reads).toBe(1)
   })
 

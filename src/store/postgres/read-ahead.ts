@@ -22,6 +22,8 @@ const LINE_KEPT = 0.95
 const SAME_WAY_FOR = 64
 /** Each claim sends all of them to the server. */
 const LISTS_REMEMBERED = 256
+/** Up to so many lanes of a list cost less than another read: all its groups are read as far as the deepest. */
+const FEW_LANES = 4 * LINE_AT_LEAST
 /** A list of which more groups need many lanes is read as far in all of them. */
 const GROUPS_REMEMBERED = 64
 const NO_GROUPS: ReadonlyMap<string, number> = new Map()
@@ -110,20 +112,26 @@ export function rememberReads(
  */
 function rememberLists(
   lists: Map<number, ListRead>,
-  { lined, inOrder }: ReadSet,
+  { lined, inOrder, lineBuckets }: ReadSet,
   plan: ReadPlan,
   deepest: Depths,
 ): void {
   const ordered = new Set(inOrder)
+  const read = new Map<number, number>()
+  for (const bucket of lineBuckets) read.set(bucket, (read.get(bucket) ?? 0) + 1)
   for (const bucket of lined) {
     const planned = plan.lists.get(bucket) ?? USUAL
+    const isOrdered = ordered.has(bucket)
     const depths = deepest.of(bucket)
     const missed = planned.line > (lists.get(bucket) ?? USUAL).line
-    const next = ordered.has(bucket)
-      ? orderedNext(planned, missed, depths.get(null) ?? 0)
-      : groupedNext(planned, missed, depths)
+    const apart = !isOrdered && (planned.groups.size > 0 || (read.get(bucket) ?? 0) > FEW_LANES)
+    const { line, groups } = apart
+      ? groupsNext(planned, missed, depths)
+      : { line: lineNext(planned, missed, Math.max(0, ...depths.values()), isOrdered), groups: NO_GROUPS }
+    const claims = planned.inOrder !== null ? planned.claims - 1 : isOrdered ? SAME_WAY_FOR : 0
     lists.delete(bucket)
-    if (next.line > LINE || next.groups.size > 0 || next.claims > 0) lists.set(bucket, next)
+    if (line > LINE || groups.size > 0 || claims > 0)
+      lists.set(bucket, { line, groups, inOrder: claims > 0 ? (planned.inOrder ?? true) : null, claims })
   }
   for (const bucket of lists.keys()) {
     if (lists.size <= LISTS_REMEMBERED) break
@@ -131,24 +139,22 @@ function rememberLists(
   }
 }
 
-/** How the next claim reads a list that this one read in one order. */
-function orderedNext(planned: ListRead, missed: boolean, depth: number): ListRead {
+/** How many lanes of each group the next claim reads, or of the list in one order. */
+function lineNext(planned: ListRead, missed: boolean, depth: number, isOrdered: boolean): number {
   const kept = missed ? Math.max(planned.line / 2, LINE_AT_LEAST) : fewer(planned.line)
-  const needed = 2 * depth <= ORDERED_LINE ? 0 : withSpare(depth)
-  const claims = planned.inOrder === null ? SAME_WAY_FOR : planned.claims - 1
-  return {
-    line: Math.min(LINE_AT_MOST, Math.max(needed, kept)),
-    groups: NO_GROUPS,
-    inOrder: claims > 0 ? (planned.inOrder ?? true) : null,
-    claims,
-  }
+  const needed = 2 * depth <= (isOrdered ? ORDERED_LINE : LINE) ? 0 : withSpare(depth)
+  return Math.min(LINE_AT_MOST, Math.max(needed, kept))
 }
 
 /**
- * How the next claim reads a list of which this one read the groups. Most of a list may stand in one group that is passed
- * over, so each group has a number of its own while they are few.
+ * How many lanes of which group the next claim reads. Most of a long list may stand in one group that is passed over, so
+ * each group has a number of its own while they are few.
  */
-function groupedNext(planned: ListRead, missed: boolean, depths: ReadonlyMap<string | null, number>): ListRead {
+function groupsNext(
+  planned: ListRead,
+  missed: boolean,
+  depths: ReadonlyMap<string | null, number>,
+): Pick<ListRead, 'line' | 'groups'> {
   const line = missed ? 0 : Math.floor(planned.line * LINE_KEPT)
   const groups = new Map<string, number>()
   const needs = (group: string, lanes: number): void => {
@@ -156,10 +162,8 @@ function groupedNext(planned: ListRead, missed: boolean, depths: ReadonlyMap<str
   }
   for (const [group, lanes] of planned.groups) needs(group, fewer(lanes))
   for (const [group, depth] of depths) if (group !== null) needs(group, depth > LINE ? withSpare(depth) : 2 * depth)
-  const claims = planned.inOrder === null ? 0 : planned.claims - 1
-  const read = { inOrder: claims > 0 ? planned.inOrder : null, claims }
-  if (groups.size <= GROUPS_REMEMBERED) return { ...read, line, groups }
-  return { ...read, line: Math.max(...groups.values()), groups: NO_GROUPS }
+  if (groups.size <= GROUPS_REMEMBERED) return { line, groups }
+  return { line: Math.max(...groups.values()), groups: NO_GROUPS }
 }
 
 function withSpare(depth: number): number {
@@ -173,8 +177,8 @@ function fewer(line: number): number {
 
 /**
  * The plan after a claim that needed more of a wait list. All others are read deeper too: each miss costs a read. So
- * are, after another miss, all groups of that list. A list that is read in one order changes to groups if it must be
- * read too far: of a group whose deputy closed, its first lane is enough.
+ * are the other groups of the list, unless their numbers differ. A list that is read in one order changes to groups if
+ * it must be read too far: of a group whose deputy closed, its first lane is enough.
  */
 export function deeper(plan: ReadPlan, bucket: number, group: string | null): ReadPlan {
   const had = lineOf(plan, bucket, group)
@@ -182,7 +186,9 @@ export function deeper(plan: ReadPlan, bucket: number, group: string | null): Re
   const known = plan.lists.get(bucket) ?? USUAL
   const list =
     group !== null
-      ? { ...known, groups: new Map([...known.groups, [group, line]]), ...(plan.line > LINE && { line }) }
+      ? known.groups.size === 0 || plan.line > LINE
+        ? { ...known, line }
+        : { ...known, groups: new Map([...known.groups, [group, line]]) }
       : had < IN_ORDER_AT_MOST
         ? { ...known, line: Math.min(line, IN_ORDER_AT_MOST) }
         : { ...USUAL, inOrder: false, claims: SAME_WAY_FOR }
