@@ -29,7 +29,7 @@ describe.each(KINDS)('on $name', (kind) => {
     ])
       expect(await m.send('GET', `/${list}/${'x'.repeat(1000)}`)).toMatchObject({
         status: 404,
-        body: { error: { message: `The ${thing} ${'x'.repeat(60)}… does not exist.` } },
+        body: { error: { message: `The ${thing} ${'x'.repeat(60)}… (1000 characters) does not exist.` } },
       })
   })
 
