@@ -124,12 +124,6 @@ it.concurrent(
   TIMEOUT_MS,
 )
 
-it.each(['redis', 'nats'])('sluice demo --%s says so before it starts anything when nothing answers', async (flag) => {
-  const { code, out, err } = await sluice('demo', `--${flag}`, `${flag}://127.0.0.1:1`)
-  expect({ code, out }).toEqual({ code: 2, out: '' })
-  expect(err).toMatch(/^error limiter\.backend_down: /)
-})
-
 it('a demo whose worker process ends by itself is broken, and says where to look', async () => {
   const options = { store: 'sqlite:', partnerUrl: 'http://127.0.0.1:9', concurrency: 1, guardMs: 0, shared: null }
   await expect(startWorker(options)).rejects.toMatchObject({
