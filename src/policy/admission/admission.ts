@@ -341,8 +341,8 @@ export class Admission {
       this.#waitList(on).leave(lane)
       this.#offerFirst(this.#waitList(on))
     }
-    if (deputyOf) {
-      this.#waitList(deputyOf).removeDeputy(lane)
+    if (on && deputyOf) {
+      this.#waitList(deputyOf).removeDeputy(lane, on)
       this.#offerFirst(this.#waitList(deputyOf))
     }
   }

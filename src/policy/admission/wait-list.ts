@@ -69,7 +69,8 @@ export class WaitList {
   readonly #sinks: (lane: Lane) => boolean
   /** Lanes that joined, came back or were passed over in this decision. */
   readonly #joined = new Set<Lane>()
-  readonly #deputies: Set<Lane>
+  /** Its deputies by the bucket in whose list they wait: thousands may wait, few of them for the buckets of one lane. */
+  readonly #deputies = new Map<number, Set<Lane>>()
   /** The due time when the decision began; null: the list was empty. */
   readonly dueAtUs: number | null
   /** A candidate of this wait list is in the turn order. */
@@ -83,7 +84,7 @@ export class WaitList {
     this.#source = source
     this.dueAtUs = bucket.wakeAtUs
     this.#groups = bucket.wakeAtUs === null ? [] : source.groups(bucket)
-    this.#deputies = new Set(source.deputies(bucket))
+    for (const lane of source.deputies(bucket)) if (lane.deputyOf === bucket) this.#addDeputy(lane)
   }
 
   /** The lanes that joined this list or were passed over in this decision. */
@@ -108,11 +109,20 @@ export class WaitList {
   addDeputy(lane: Lane): void {
     if (lane.deputyOf) return
     lane.deputyOf = this.bucket
-    this.#deputies.add(lane)
+    this.#addDeputy(lane)
   }
 
-  removeDeputy(lane: Lane): void {
-    this.#deputies.delete(lane)
+  #addDeputy(lane: Lane): void {
+    if (!lane.on || lane.on === this.bucket) return
+    const deputies = this.#deputies.get(lane.on.id)
+    if (deputies) deputies.add(lane)
+    else this.#deputies.set(lane.on.id, new Set([lane]))
+  }
+
+  /** @param on the bucket in whose list it waited */
+  removeDeputy(lane: Lane, { id }: Bucket): void {
+    const deputies = this.#deputies.get(id)
+    if (deputies?.delete(lane) && deputies.size === 0) this.#deputies.delete(id)
   }
 
   /**
@@ -163,12 +173,9 @@ export class WaitList {
 
   /** Whether a deputy shadows all of a group. Lanes with a guarantee in the deputy's bucket are looked at one by one. */
   #isShadowed({ over }: WaitListGroup, front: TurnRank, holds: (deputy: Lane) => boolean): boolean {
-    if (!over || over.length === 0) return false
-    for (const deputy of this.#deputies) {
-      const { on } = deputy
-      if (!on || on === this.bucket || !over.includes(on.id) || on.policy?.reserve !== undefined) continue
-      if (rank(deputy, front) < 0 && holds(deputy)) return true
-    }
+    for (const id of over ?? [])
+      for (const deputy of this.#deputies.get(id) ?? [])
+        if (deputy.on?.policy?.reserve === undefined && rank(deputy, front) < 0 && holds(deputy)) return true
     return false
   }
 
@@ -205,12 +212,11 @@ export class WaitList {
   /** The deputy that waits elsewhere for this lane: of those that `holds` passes. */
   holder(lane: Lane, holds: (deputy: Lane) => boolean): Lane | null {
     if (lane.deputyOf || this.#deputies.size === 0) return null
-    for (const deputy of this.#deputies) {
-      const over = deputy.on
-      if (!over || over === this.bucket || !lane.buckets.includes(over) || !holds(deputy)) continue
-      if (!isGuaranteed(deputy) && hasGuaranteeIn(lane, over)) continue
-      if (rank(deputy, lane) < 0) return deputy
-    }
+    for (const over of lane.buckets)
+      for (const deputy of this.#deputies.get(over.id) ?? []) {
+        if (!holds(deputy) || (!isGuaranteed(deputy) && hasGuaranteeIn(lane, over))) continue
+        if (rank(deputy, lane) < 0) return deputy
+      }
     return null
   }
 }
