@@ -3,67 +3,23 @@ import { Ahead, earlier, HEADS_AHEAD } from '../../src/policy/admission/ahead.ts
 import { type Bucket, type Head, headOf, type Lane } from '../../src/policy/admission/lane.ts'
 import { type Charge, QueueSlots } from '../../src/policy/admission/queue-slots.ts'
 import { WaitList } from '../../src/policy/admission/wait-list.ts'
-import { charge, debit, newBucket } from '../../src/policy/limits/bucket.ts'
+import { debit } from '../../src/policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { EPOCH_US, policyOf, rate, SECOND } from './histories.ts'
+import { bucketOf, headWith, laneOf, STRICT } from './lanes.ts'
 
 const HORIZON_US = 20_000
-const STRICT = policyOf(rate(100, SECOND, 1))
-let ids = 0
-
-/** A bucket of whose units these many have been taken at the clock. */
-function bucketOf(policy: LimitPolicy | null, taken = 0, lanes = 1): Bucket {
-  const state = newBucket(policy ?? STRICT, EPOCH_US)
-  for (let i = 0; i < taken; i++) charge(policy ?? STRICT, state, EPOCH_US, 1)
-  return {
-    id: ++ids,
-    limit: 'r',
-    key: String(ids),
-    policy,
-    revision: 0,
-    state,
-    active: 0,
-    lanes,
-    wakeAtUs: null,
-    granted: 0,
-    grantedUnits: 0,
-    changed: false,
-  }
-}
-
-function headWith(more: Partial<Head> = {}): Head {
-  return { seq: 1, priority: 0, given: 0, weights: null, attempt: 0, sinceUs: EPOCH_US, latestUs: null, ...more }
-}
-
-function laneOf(...buckets: readonly Bucket[]): Lane {
-  return {
-    id: ++ids,
-    queue: 1,
-    buckets,
-    state: 'waiting',
-    on: null,
-    deputyOf: null,
-    priority: 0,
-    turn: 0,
-    taken: 0,
-    share: 1,
-    head: 1,
-    heads: [],
-    next: 0,
-    loaded: 0,
-    ended: false,
-    gone: new Set(),
-    scanCursor: null,
-    changed: false,
-  }
-}
 
 function shareOf(ahead = 4, buckets: readonly Charge[] = []): QueueSlots {
   return new QueueSlots(1, 2, 10, buckets, true, () => [], ahead)
 }
 
 const listOf = (bucket = bucketOf(STRICT)): WaitList =>
-  new WaitList(bucket, { groups: () => [], deputies: () => [], served: () => 'here' }, () => false)
+  new WaitList(
+    bucket,
+    { groups: () => [], deputyBuckets: () => [], deputies: () => [], served: () => 'here' },
+    () => false,
+  )
 const at = (ms: number): number => EPOCH_US + ms * 1000
 const ahead = (horizonUs = HORIZON_US): Ahead => new Ahead(EPOCH_US, EPOCH_US + horizonUs)
 

@@ -43,10 +43,15 @@ export function isGroupedBy(lane: Lane, bucket: Bucket): boolean {
   return !lane.buckets.some(({ policy }) => policy?.of?.limit === bucket.limit)
 }
 
+const NONE: ReadonlySet<Lane> = new Set()
+
 /** Reads the stored wait list of a bucket. */
 export interface WaitListSource {
   groups(bucket: Bucket): WaitListGroup[]
-  deputies(bucket: Bucket): Lane[]
+  /** The buckets in whose lists its deputies wait. */
+  deputyBuckets(bucket: Bucket): Iterable<number>
+  /** Its deputies that wait in the list of one bucket. */
+  deputies(bucket: Bucket, on: number): Lane[]
   served(queue: number): QueueService
 }
 
@@ -69,8 +74,10 @@ export class WaitList {
   readonly #sinks: (lane: Lane) => boolean
   /** Lanes that joined, came back or were passed over in this decision. */
   readonly #joined = new Set<Lane>()
-  /** Its deputies by the bucket in whose list they wait: thousands may wait, few of them for the buckets of one lane. */
+  /** Its deputies by the bucket in whose list they wait. Of thousands, few wait for a bucket that a decision meets. */
   readonly #deputies = new Map<number, Set<Lane>>()
+  /** The buckets whose deputies are still to be read. */
+  readonly #unread: Set<number>
   /** The due time when the decision began; null: the list was empty. */
   readonly dueAtUs: number | null
   /** A candidate of this wait list is in the turn order. */
@@ -84,7 +91,7 @@ export class WaitList {
     this.#source = source
     this.dueAtUs = bucket.wakeAtUs
     this.#groups = bucket.wakeAtUs === null ? [] : source.groups(bucket)
-    for (const lane of source.deputies(bucket)) if (lane.deputyOf === bucket) this.#addDeputy(lane)
+    this.#unread = new Set(source.deputyBuckets(bucket))
   }
 
   /** The lanes that joined this list or were passed over in this decision. */
@@ -94,7 +101,7 @@ export class WaitList {
 
   /** Whether some of its lanes may be shadowed. */
   get hasDeputies(): boolean {
-    return this.#deputies.size > 0
+    return this.#deputies.size > 0 || this.#unread.size > 0
   }
 
   join(lane: Lane): void {
@@ -117,6 +124,14 @@ export class WaitList {
     const deputies = this.#deputies.get(lane.on.id)
     if (deputies) deputies.add(lane)
     else this.#deputies.set(lane.on.id, new Set([lane]))
+  }
+
+  #deputiesIn(id: number): Iterable<Lane> {
+    if (this.#unread.size > 0 && this.#unread.delete(id))
+      for (const lane of this.#source.deputies(this.bucket, id))
+        // One that this decision has opened is none any more.
+        if (lane.deputyOf === this.bucket && lane.on?.id === id) this.#addDeputy(lane)
+    return this.#deputies.get(id) ?? NONE
   }
 
   /** @param on the bucket in whose list it waited */
@@ -174,7 +189,7 @@ export class WaitList {
   /** Whether a deputy shadows all of a group. Lanes with a guarantee in the deputy's bucket are looked at one by one. */
   #isShadowed({ over }: WaitListGroup, front: TurnRank, holds: (deputy: Lane) => boolean): boolean {
     for (const id of over ?? [])
-      for (const deputy of this.#deputies.get(id) ?? [])
+      for (const deputy of this.#deputiesIn(id))
         if (deputy.on?.policy?.reserve === undefined && rank(deputy, front) < 0 && holds(deputy)) return true
     return false
   }
@@ -211,12 +226,13 @@ export class WaitList {
 
   /** The deputy that waits elsewhere for this lane: of those that `holds` passes. */
   holder(lane: Lane, holds: (deputy: Lane) => boolean): Lane | null {
-    if (lane.deputyOf || this.#deputies.size === 0) return null
-    for (const over of lane.buckets)
-      for (const deputy of this.#deputies.get(over.id) ?? []) {
-        if (!holds(deputy) || (!isGuaranteed(deputy) && hasGuaranteeIn(lane, over))) continue
-        if (rank(deputy, lane) < 0) return deputy
-      }
+    if (lane.deputyOf || !this.hasDeputies) return null
+    for (const over of lane.buckets) {
+      const deputies = over === this.bucket ? NONE : this.#deputiesIn(over.id)
+      for (const deputy of deputies)
+        if (rank(deputy, lane) < 0 && holds(deputy) && (isGuaranteed(deputy) || !hasGuaranteeIn(lane, over)))
+          return deputy
+    }
     return null
   }
 }

@@ -234,9 +234,13 @@ export class Decision extends LanesRead implements AdmissionSource {
     return [...groups.values()].map((rows) => this.#group(bucket, rows, inOrder))
   }
 
-  deputies(bucket: Bucket): Lane[] {
+  deputyBuckets(bucket: Bucket): number[] {
     if (!this.#lined.has(bucket.id)) throw needBucket(bucket.id)
-    return (this.#deputies.get(bucket.id) ?? []).map(([id]) => this.#lane(id))
+    return (this.#deputies.get(bucket.id) ?? []).flatMap((row) => row[4] ?? [])
+  }
+
+  deputies(bucket: Bucket, on: number): Lane[] {
+    return (this.#deputies.get(bucket.id) ?? []).filter((row) => row[4] === on).map(([id]) => this.#lane(id))
   }
 
   served(queue: number): QueueService {

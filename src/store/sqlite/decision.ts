@@ -217,8 +217,17 @@ export class Decision extends LanesRead implements AdmissionSource {
     return rows.map((row) => this.#group(bucket.id, row))
   }
 
-  deputies(bucket: Bucket): Lane[] {
-    const rows = this.#context.db.all<LaneRow>(`SELECT ${LANE_COLUMNS} FROM lanes WHERE deputy_of = ?`, bucket.id)
+  deputyBuckets(bucket: Bucket): number[] {
+    const rows = this.#context.db.all<[number]>('SELECT DISTINCT bucket FROM lanes WHERE deputy_of = ?', bucket.id)
+    return rows.map(([id]) => id)
+  }
+
+  deputies(bucket: Bucket, on: number): Lane[] {
+    const rows = this.#context.db.all<LaneRow>(
+      `SELECT ${LANE_COLUMNS} FROM lanes WHERE deputy_of = ? AND bucket = ?`,
+      bucket.id,
+      on,
+    )
     this.#readBuckets(rows)
     return rows.map((row) => this.#lane(row))
   }

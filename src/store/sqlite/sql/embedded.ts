@@ -59,4 +59,6 @@ export const MIGRATIONS: readonly string[] = [
   "CREATE TABLE events (\n  id INTEGER PRIMARY KEY AUTOINCREMENT,\n  item TEXT NOT NULL,\n  name TEXT,\n  queue INTEGER,\n  kind TEXT,\n  was INTEGER,\n  state INTEGER NOT NULL,\n  attempt INTEGER NOT NULL DEFAULT 0,\n  jobs INTEGER,\n  created INTEGER NOT NULL,\n  ready INTEGER,\n  since INTEGER,\n  started INTEGER,\n  due INTEGER,\n  failed INTEGER NOT NULL DEFAULT 0,\n  error TEXT\n) STRICT;\n\nCREATE TABLE event_readers (\n  id TEXT PRIMARY KEY, position TEXT NOT NULL, until INTEGER NOT NULL,\n  behind INTEGER NOT NULL DEFAULT 0\n) STRICT, WITHOUT ROWID;\n",
   // 0027-signals-by-name.sql
   "DROP INDEX flow_signals_once;\nCREATE UNIQUE INDEX flow_signals_once ON flow_signals (flow, name, once) WHERE once IS NOT NULL;\n",
+  // 0028-deputies-by-bucket.sql
+  "DROP INDEX lanes_deputies;\nCREATE INDEX lanes_deputies ON lanes (deputy_of, bucket) WHERE deputy_of IS NOT NULL;\n",
 ]
