@@ -37,6 +37,7 @@ export function laneOf(...buckets: readonly Bucket[]): Lane {
   return {
     id: ++ids,
     queue: 1,
+    bucketIds: buckets.map(({ id }) => id),
     buckets,
     state: 'waiting',
     on: null,

@@ -42,6 +42,7 @@ function laneOf(bucket: Bucket, jobs: readonly Head[]): Lane {
   return {
     id: 1,
     queue: 1,
+    bucketIds: [bucket.id],
     buckets: [bucket],
     state: 'open',
     on: null,

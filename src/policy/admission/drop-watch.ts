@@ -15,7 +15,7 @@ export const WATCHED_AT_MOST = 64
 
 /** Whether a lane waits elsewhere although it needs this bucket. */
 export function waitsElsewhere(lane: Lane, bucket: Bucket): boolean {
-  return lane.state === 'waiting' && lane.on !== bucket && lane.buckets.includes(bucket)
+  return lane.state === 'waiting' && lane.on !== bucket && lane.bucketIds.includes(bucket.id)
 }
 
 /**

@@ -72,6 +72,8 @@ export interface Head {
 /** One lane within a decision: the waiting jobs of one queue that need the same buckets. */
 export interface Lane extends TurnRank, TurnState {
   readonly queue: number
+  readonly bucketIds: readonly number[]
+  /** Read when a decision asks for them first: it passes most lanes over by the numbers of their buckets. */
   readonly buckets: readonly Bucket[]
   /** `parked`: all its jobs are of tasks that this claimer does not know. */
   state: 'open' | 'waiting' | 'empty' | 'parked'

@@ -227,12 +227,17 @@ export class WaitList {
   /** The deputy that waits elsewhere for this lane: of those that `holds` passes. */
   holder(lane: Lane, holds: (deputy: Lane) => boolean): Lane | null {
     if (lane.deputyOf || !this.hasDeputies) return null
-    for (const over of lane.buckets) {
-      const deputies = over === this.bucket ? NONE : this.#deputiesIn(over.id)
+    for (const id of lane.bucketIds) {
+      const deputies = id === this.bucket.id ? NONE : this.#deputiesIn(id)
       for (const deputy of deputies)
-        if (rank(deputy, lane) < 0 && holds(deputy) && (isGuaranteed(deputy) || !hasGuaranteeIn(lane, over)))
-          return deputy
+        if (rank(deputy, lane) < 0 && holds(deputy) && !goesBefore(lane, deputy)) return deputy
     }
     return null
   }
+}
+
+/** Whether a lane may start within its guarantee, although a deputy without one waits. */
+function goesBefore(lane: Lane, deputy: Lane): boolean {
+  const { on } = deputy
+  return on?.policy?.reserve !== undefined && !isGuaranteed(deputy) && hasGuaranteeIn(lane, on)
 }

@@ -17,6 +17,7 @@ import {
   type HeadRow,
   type LaneRow,
   lineOf,
+  needBucket,
   type ReadSet,
   ReadMiss,
   type ReadPlan,
@@ -96,7 +97,8 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#plan = plan
     this.#limits = limits
     this.#queues = queues
-    this.#rows = new Map((read.lanes ?? []).map((row) => [row[0], row]))
+    const rows = [...(read.lanes ?? []), ...(read.deputies ?? [])]
+    this.#rows = new Map(rows.map((row) => [row[0], row]))
     this.#depths = new Map((read.lanes ?? []).map((row, i) => [row[0], read.depths?.[i] ?? 0]))
     this.#bucketRows = new Map((read.buckets ?? []).map((row) => [row[0], row]))
     this.#heads = grouped(read.heads)
@@ -104,7 +106,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#line = grouped(read.line)
     this.#lined = new Set(read.lined)
     this.#inOrder = new Set(read.inOrder)
-    for (const row of read.lanes ?? []) if (row[5] !== null) addTo(this.#deputies, row[5], row)
+    for (const row of rows) if (row[5] !== null) addTo(this.#deputies, row[5], row)
     for (const [i, on] of read.lineBuckets.entries()) addTo(this.#lists, on, this.#row(read.lineLanes[i] as number))
     this.#deep = new Set(plan.lanes)
     this.#live = new Set(read.live)
@@ -204,6 +206,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     return new ReadMiss(`${needed} jobs of a lane`, (plan) => ({
       ...plan,
       lanes,
+      deputiesApart: plan.deputiesApart && this.#headsRead(lane.id) > 0,
       deepHeads: Math.max(plan.deepHeads, Math.min(2 * needed, 8 * Math.max(8, plan.deepHeads))),
     }))
   }
@@ -260,7 +263,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     return rows.map(([, need, id]) => ({
       need,
       lane: () => {
-        if (this.#rows.has(id)) return this.#lane(id)
+        if (this.#depths.has(id)) return this.#lane(id)
         const wanted = bucket.policy?.of ? rows : rows.filter(([, each]) => refusesNow(bucket, each, this.nowUs))
         throw new ReadMiss('lanes that a bucket watches', (plan) => ({
           ...plan,
@@ -383,14 +386,6 @@ export class Decision extends LanesRead implements AdmissionSource {
 /** Whether a refusal by it also concerns the jobs behind a head. */
 function goesThrough(policy: LimitPolicy | null): boolean {
   return policy !== null && (policy.onLimit !== 'wait' || policy.maxWaitUs !== null)
-}
-
-function needBucket(id: number): ReadMiss {
-  return new ReadMiss(`bucket ${id} and its line`, (plan) => ({
-    ...plan,
-    depth: plan.depth + 1,
-    buckets: [...plan.buckets, id],
-  }))
 }
 
 function addTo<Key, T>(lists: Map<Key, T[]>, key: Key, value: T): void {

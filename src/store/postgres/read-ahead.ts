@@ -58,6 +58,7 @@ export function planFor(room: number, { readAhead, expectsUnlisted, parked }: Re
     slots: room,
     depth: 2,
     deepHeads: heads,
+    deputiesApart: true,
     lanes: [],
     buckets: [],
     expectsUnlisted,

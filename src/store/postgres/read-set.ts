@@ -63,6 +63,8 @@ export interface ReadSet {
   /** Queues that are paused, or that have a limit set by an operator. */
   readonly held: readonly (readonly [queue: string, paused: boolean, limit: string | null])[] | null
   readonly lanes: readonly LaneRow[] | null
+  /** Deputies in the lists of the buckets that were read: in the way of lanes, but not to be examined themselves. */
+  readonly deputies: readonly LaneRow[] | null
   /** How many waiting jobs the claim asked for, by lane. */
   readonly depths: readonly number[] | null
   /** The fields of `BUCKET`. */
@@ -167,6 +169,8 @@ export interface ReadPlan {
   readonly depth: number
   /** Waiting jobs of the named lanes. */
   readonly deepHeads: number
+  /** Deputies of queues with free slots are read without their jobs and buckets. */
+  readonly deputiesApart: boolean
   readonly lanes: readonly number[]
   readonly buckets: readonly number[]
   /** The claim expects jobs whose tasks the claimer does not list. */
@@ -223,4 +227,13 @@ export class ReadMiss extends Error {
   widened(plan: ReadPlan): ReadPlan {
     return this.#widen(plan)
   }
+}
+
+/** A bucket, and its wait list. */
+export function needBucket(id: number): ReadMiss {
+  return new ReadMiss(`bucket ${id} and its line`, (plan) => ({
+    ...plan,
+    depth: plan.depth + 1,
+    buckets: [...plan.buckets, id],
+  }))
 }

@@ -57,26 +57,63 @@ export abstract class LanesRead {
     return needs
   }
 
+  readonly #bucketsOf = (ids: readonly number[]): StoredBucket[] =>
+    ids.map((id) => {
+      const bucket = this.bucket(id)
+      this.elsewhere.met(bucket)
+      return bucket
+    })
+
   /** Adds a lane that was read. */
   protected add(fields: LaneFields, { buckets, state, on, deputyOf, scanCursor }: LaneRefs): Lane {
-    const lane: Lane = {
-      ...fields,
-      buckets: buckets.map((bucket) => this.bucket(bucket)),
-      state: state === LANE.open || state === LANE.parked ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
-      on: on === null ? null : this.bucket(on),
-      deputyOf: deputyOf === null ? null : this.bucket(deputyOf),
-      heads: [],
-      next: 0,
-      loaded: 0,
-      ended: false,
-      gone: new Set(),
-      scanCursor: scanCursor === null ? null : decodeScanCursor(scanCursor),
-      changed: false,
-    }
-    for (const bucket of lane.buckets) this.elsewhere.met(bucket)
+    const lane: Lane = new ReadLane(fields, buckets, this.#bucketsOf)
+    lane.state = state === LANE.open || state === LANE.parked ? 'open' : state === LANE.waiting ? 'waiting' : 'empty'
+    if (on !== null) lane.on = this.bucket(on)
+    if (deputyOf !== null) lane.deputyOf = this.bucket(deputyOf)
+    if (scanCursor !== null) lane.scanCursor = decodeScanCursor(scanCursor)
     this.lanes.set(lane.id, lane)
     if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
     return lane
+  }
+}
+
+/** A lane that was read, and its buckets once they are asked for. */
+class ReadLane implements Lane {
+  readonly id: number
+  readonly queue: number
+  priority: number
+  turn: number
+  taken: number
+  readonly share: number
+  head: number
+  readonly bucketIds: readonly number[]
+  state: Lane['state'] = 'open'
+  on: Bucket | null = null
+  deputyOf: Bucket | null = null
+  heads: Head[] = []
+  next = 0
+  loaded = 0
+  ended = false
+  readonly gone: Set<number> = new Set()
+  scanCursor: Lane['scanCursor'] = null
+  changed = false
+  #buckets: readonly Bucket[] | null = null
+  readonly #read: (ids: readonly number[]) => readonly Bucket[]
+
+  constructor(fields: LaneFields, bucketIds: readonly number[], read: (ids: readonly number[]) => readonly Bucket[]) {
+    this.id = fields.id
+    this.queue = fields.queue
+    this.priority = fields.priority
+    this.turn = fields.turn
+    this.taken = fields.taken
+    this.share = fields.share
+    this.head = fields.head
+    this.bucketIds = bucketIds
+    this.#read = read
+  }
+
+  get buckets(): readonly Bucket[] {
+    return (this.#buckets ??= this.#read(this.bucketIds))
   }
 }
 

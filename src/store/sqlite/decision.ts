@@ -228,7 +228,6 @@ export class Decision extends LanesRead implements AdmissionSource {
       bucket.id,
       on,
     )
-    this.#readBuckets(rows)
     return rows.map((row) => this.#lane(row))
   }
 

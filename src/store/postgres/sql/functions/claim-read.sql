@@ -63,13 +63,13 @@ END $f$;
 -- The rows that a decision may need: open lanes, due buckets, the wait lists of their buckets, the
 -- buckets of those lists' lanes, and so on p_depth times. Known open lanes are not searched again.
 -- Of the lists p_lists, p_lines lanes are read in place of p_line, in the way of p_orders, and of
--- their groups p_groups as many as these say.
+-- their groups p_groups as many as these say. Deputies of lists count, but for those of p_apart.
 CREATE OR REPLACE FUNCTION sluice.claim_reach(
   p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[],
   p_open int, p_line int, p_ordered int, p_short int, p_lists bigint[], p_lines int[],
-  p_orders boolean[], p_groups json[], p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
-  OUT buckets bigint[], OUT lined bigint[], OUT in_order bigint[], OUT line_buckets bigint[],
-  OUT line_lanes bigint[]
+  p_orders boolean[], p_groups json[], p_depth int, p_apart text[],
+  OUT open_lanes bigint[], OUT lanes bigint[], OUT buckets bigint[], OUT lined bigint[],
+  OUT in_order bigint[], OUT line_buckets bigint[], OUT line_lanes bigint[]
 ) LANGUAGE plpgsql {{by_order}} AS $f$
 DECLARE
   fresh_lanes bigint[]; fresh bigint[]; with_line bigint[]; depth int := 0; at_buckets bigint[];
@@ -126,7 +126,7 @@ BEGIN
       (
         SELECT unnest(at_lanes)
         UNION ALL
-        SELECT l.id FROM sluice.lanes l WHERE l.deputy_of = ANY (fresh)
+        SELECT l.id FROM sluice.lanes l WHERE l.deputy_of = ANY (fresh) AND l.queue <> ALL (p_apart)
       )
       EXCEPT
       SELECT unnest(lanes)
@@ -250,6 +250,8 @@ DECLARE
   v_short int := coalesce((p ->> 'short')::int, 0);
   v_ordered int := coalesce((p ->> 'orderedLine')::int, v_line);
   v_lists bigint[]; v_lines int[]; v_orders boolean[]; v_groups json[];
+  -- Deputies of these queues stand in the way of lanes, and are not examined themselves.
+  v_apart_of text[] := '{}';
   v_depth int := (p ->> 'depth')::int;
   v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int;
   v_deep_heads int := (p ->> 'deepHeads')::int; found record;
@@ -316,13 +318,15 @@ BEGIN
     + coalesce((p ->> 'aheadUs')::bigint, 0);
   v_ready := sluice.queues_with_room(p);
   v_ready := ARRAY(SELECT q FROM unnest(v_all) q WHERE sluice.shared_queue(q) = ANY (v_ready));
+  -- A process of an earlier version takes all of them for lanes that it may examine.
+  IF (p ->> 'deputiesApart')::boolean THEN v_apart_of := v_ready; END IF;
   v_due := sluice.due_lists(0, v_due_at, v_ready, v_due_at_most, v_unserved);
   IF v_apart THEN
     v_due := v_due || sluice.due_lists(v_worker, v_due_at, v_ready, v_due_at_most, v_unserved);
   END IF;
   reach := sluice.claim_reach(
     v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_ordered, v_short,
-    v_lists, v_lines, v_orders, v_groups, v_depth
+    v_lists, v_lines, v_orders, v_groups, v_depth, v_apart_of
   );
   locked := reach.buckets;
   IF cardinality(locked) > 0 THEN
@@ -337,7 +341,7 @@ BEGIN
     THEN
       reach := sluice.claim_reach(
         v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_ordered,
-        v_short, v_lists, v_lines, v_orders, v_groups, v_depth
+        v_short, v_lists, v_lines, v_orders, v_groups, v_depth, v_apart_of
       );
       more := ARRAY(SELECT unnest(reach.buckets) EXCEPT SELECT unnest(locked));
       IF cardinality(more) > 0 THEN
@@ -365,6 +369,11 @@ BEGIN
     'due', v_due, 'open', v_parked, 'lined', reach.lined, 'inOrder', reach.in_order,
     'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes,
     'own', coalesce(v_own, '{}'), 'held', v_held, 'lanes', found.r_rows, 'depths', found.r_depths,
+    'deputies',
+    CASE
+      WHEN cardinality(v_apart_of) > 0
+        THEN sluice.read_deputies(reach.lined, reach.buckets, reach.lanes)
+    END,
     'buckets',
     (
       SELECT json_agg(
