@@ -11,20 +11,32 @@ const JOBS = 4000
 const CLAIMS = 60
 const strict = (every: Duration): Policy => ({ rate: 1, per: every, burst: 1 })
 
-/** The reads of claims under strict limits within a strict limit for all, and the lanes that each read. */
-async function reads(): Promise<{ readonly again: number; readonly lanes: number; readonly starts: number }> {
+/** The answers of looks. */
+interface Look {
+  readonly lanes: readonly unknown[] | null
+  readonly deputies: readonly unknown[] | null
+  readonly lineBuckets: readonly number[]
+}
+
+/** Three keyed limits below one for all: how many keys each has, and how often one of them starts. */
+type Keyed = Readonly<Record<'account' | 'model' | 'plan', readonly [keys: number, every: Duration]>>
+
+/** The looks of claims under strict limits within a strict limit for all, whose keys are drawn. */
+async function looksOf(limits: Keyed): Promise<{ readonly looks: readonly Look[]; readonly starts: number }> {
   const harness = await StoreHarness.open(postgresBackend('PostgreSQL'))
   const random = seededRandom(5)
   const below = (n: number): number => Math.floor(random.next() * n)
-  await harness.define({ all: strict('5ms'), account: strict('77ms'), model: strict('250ms'), plan: strict('200ms') })
+  const keyed = Object.entries(limits)
+  const policies = keyed.map(([name, [, every]]) => [name, strict(every)] as const)
+  await harness.define({ all: strict('5ms'), ...Object.fromEntries(policies) })
   const jobs = Array.from({ length: JOBS }, (_, i) =>
     harness.job(`j${i}`, {
-      limits: ['all', `account:${below(16)}`, `model:${below(60)}`, `plan:${below(50)}`],
+      limits: ['all', ...keyed.map(([name, [keys]]) => `${name}:${below(keys)}`)],
     }),
   )
   await harness.store.enqueue(jobs)
   while ((await harness.claim({ slots: 100 })).looks > 0);
-  const lanes: number[] = []
+  const looks: Look[] = []
   const query = vi.spyOn(Client.prototype, 'query')
   onTestFinished(() => query.mockRestore())
   let starts = 0
@@ -36,17 +48,29 @@ async function reads(): Promise<{ readonly again: number; readonly lanes: number
     const answer: unknown = await value
     if (!Array.isArray(answer)) continue
     const cell: unknown = (answer as { rows: unknown[][] }[]).at(-1)?.rows[0]?.[0]
-    if (typeof cell === 'string' && cell.includes('"lineLanes"'))
-      lanes.push((JSON.parse(cell) as { lanes: unknown[] | null }).lanes?.length ?? 0)
+    if (typeof cell === 'string' && cell.includes('"lineLanes"')) looks.push(JSON.parse(cell) as Look)
   }
-  return { again: lanes.length - CLAIMS, lanes: lanes.reduce((sum, each) => sum + each, 0) / lanes.length, starts }
+  return { looks, starts }
+}
+
+function mean(looks: readonly Look[], of: (look: Look) => number): number {
+  return looks.reduce((sum, look) => sum + of(look), 0) / looks.length
 }
 
 withPostgres('wait lists of strict limits within strict limits on PostgreSQL', () => {
   test('are mostly read once a claim, and not whole', async () => {
-    const { again, lanes, starts } = await reads()
+    const { looks, starts } = await looksOf({ account: [16, '77ms'], model: [60, '250ms'], plan: [50, '200ms'] })
     expect(starts).toBeGreaterThan(400)
-    expect(again).toBeLessThan(CLAIMS / 2)
-    expect(lanes).toBeLessThan(0.6 * JOBS)
+    expect(looks.length - CLAIMS).toBeLessThan(CLAIMS / 2)
+    expect(mean(looks, ({ lanes }) => lanes?.length ?? 0)).toBeLessThan(0.6 * JOBS)
+  })
+
+  test('are read without the lists in which their deputies wait', async () => {
+    const { looks, starts } = await looksOf({ account: [20, '50ms'], model: [800, '4s'], plan: [2000, '10s'] })
+    expect(starts).toBeGreaterThan(400)
+    const last = looks.slice(-10)
+    expect(mean(last, ({ deputies }) => deputies?.length ?? 0)).toBeGreaterThan(5)
+    // With the lists of all that their deputies need it is 390.
+    expect(mean(last, ({ lineBuckets }) => new Set(lineBuckets).size)).toBeLessThan(280)
   })
 })
