@@ -1,19 +1,23 @@
 /** JSON text as a person wrote it: where it is broken, and which names it repeats. */
 
+/** The way to a member of a JSON value: names of objects, and places in lists from 0 on. */
+export type JsonPath = readonly (string | number)[]
+
 /** The faults of a text: the place where it stops to be JSON, or the paths of names that an object has twice. */
 export interface JsonFaults {
   /** As in `line 3, column 5`; null: the text is JSON. Lines and columns begin at 1. */
   readonly brokenAt: string | null
-  /** `JSON.parse` keeps the last value of such a name, and says nothing. */
-  readonly repeated: readonly string[]
+  /** The first hundred. `JSON.parse` keeps the last value of such a name, and says nothing. */
+  readonly repeated: readonly JsonPath[]
 }
 
+const REPEATED_AT_MOST = 100
 const SPACE = /[ \t\n\r]*/y
-const TOKEN =
-  /"(?:[ !#-[\]-\uffff]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|[{}[\],:]/y
+const TOKEN = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|[{}[\],:]/y
+const PLAIN = /[ !#-[\]-\uffff]*/y
+const ESCAPE = /\\(?:["\\/bfnrt]|u[\da-fA-F]{4})/y
 
 interface Frame {
-  readonly path: string
   /** Null: a list. */
   readonly names: Set<string> | null
   index: number
@@ -25,15 +29,14 @@ type Next = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma
 
 /** Reads a text of JSON for faults that `JSON.parse` keeps to itself. */
 export function jsonFaults(text: string): JsonFaults {
-  const repeated: string[] = []
+  const repeated: JsonPath[] = []
   const frames: Frame[] = []
   let next: Next = 'value'
-  for (let at = 0; ; at = TOKEN.lastIndex) {
-    SPACE.lastIndex = at
-    SPACE.test(text)
-    at = TOKEN.lastIndex = SPACE.lastIndex
+  for (let at = 0, end = 0; ;) {
+    at = endOf(SPACE, text, end)
     if (at === text.length && next === 'nothing') return { brokenAt: null, repeated }
-    const [token = ''] = TOKEN.exec(text) ?? []
+    end = text[at] === '"' ? endOfString(text, at) : endOf(TOKEN, text, at)
+    const token = text.slice(at, end)
     const top = frames.at(-1)
     const after: Next | null = next === 'colon' || next.startsWith('name') ? named(token) : valued(token)
     if (after === null) return { brokenAt: placeOf(text, at), repeated }
@@ -44,7 +47,8 @@ export function jsonFaults(text: string): JsonFaults {
       if (part === '}' && next === 'name or end') return closed()
       if (!part.startsWith('"') || !top?.names) return null
       top.name = JSON.parse(part) as string
-      if (top.names.has(top.name)) repeated.push(pathIn(top))
+      if (top.names.has(top.name) && repeated.length < REPEATED_AT_MOST)
+        repeated.push(frames.map(({ names, name, index }) => (names ? name : index)))
       top.names.add(top.name)
       return 'colon'
     }
@@ -54,7 +58,7 @@ export function jsonFaults(text: string): JsonFaults {
       if (part === ',' || part === '}' || part === ']') return ended(part)
       if (next === 'comma or end') return null
       if (part !== '{' && part !== '[') return frames.length > 0 ? 'comma or end' : 'nothing'
-      frames.push({ path: pathIn(top), names: part === '{' ? new Set() : null, index: 0, name: '' })
+      frames.push({ names: part === '{' ? new Set() : null, index: 0, name: '' })
       return part === '{' ? 'name or end' : 'value or end'
     }
 
@@ -82,9 +86,26 @@ export function within(path: string, name: string): string {
   return path === '' ? shown : `${path}.${shown}`
 }
 
-function pathIn(frame: Frame | undefined): string {
-  if (!frame) return ''
-  return frame.names ? within(frame.path, frame.name) : `${frame.path}[${frame.index}]`
+/** Writes a path, as in `limits.crm[0]`. */
+export function pathText(path: JsonPath): string {
+  return path.reduce<string>((text, part) => (typeof part === 'number' ? `${text}[${part}]` : within(text, part)), '')
+}
+
+/** The position behind a match at a place; the place itself: none. */
+function endOf(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at
+  return pattern.test(text) ? pattern.lastIndex : at
+}
+
+/** The position behind the closing quote; the place itself: no string is there. One pattern for all would overflow. */
+function endOfString(text: string, at: number): number {
+  for (let end = at + 1; ;) {
+    end = endOf(PLAIN, text, end)
+    if (text[end] === '"') return end + 1
+    const behind = endOf(ESCAPE, text, end)
+    if (behind === end) return at
+    end = behind
+  }
 }
 
 function placeOf(text: string, at: number): string {

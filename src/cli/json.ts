@@ -1,6 +1,6 @@
 import { inexactNumber } from '../base/exact-numbers.ts'
 import { SluiceError } from '../base/errors.ts'
-import { jsonFaults } from '../base/json-text.ts'
+import { jsonFaults, pathText } from '../base/json-text.ts'
 
 /**
  * Reads an argument as JSON.
@@ -15,7 +15,10 @@ export function jsonOf(text: string, what: string, example: string): unknown {
       `${what} is invalid: not JSON from ${brokenAt} on. Expected JSON, such as '${example}'.`,
     )
   if (repeated[0] !== undefined)
-    throw new SluiceError('cli.usage', `${what} is invalid: ${repeated[0]} is there twice. Expected each name once.`)
+    throw new SluiceError(
+      'cli.usage',
+      `${what} is invalid: ${pathText(repeated[0])} is there twice. Expected each name once.`,
+    )
   const json: unknown = JSON.parse(text)
   const inexact = inexactNumber(text)
   if (inexact === null) return json

@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest'
-import { jsonFaults } from '../../src/base/json-text.ts'
+import { jsonFaults, pathText } from '../../src/base/json-text.ts'
 import * as fc from '../properties.ts'
 
 function isJson(text: string): boolean {
@@ -67,11 +67,18 @@ test.each([
   expect(jsonFaults(text).brokenAt).toBe(place)
 })
 
+test.each(['x', '\\n'])('a text may hold a string of many %j', (part) => {
+  const string = `"${part.repeat(9_000_000)}"`
+  expect(jsonFaults(`{"a":${string},"a":1}`)).toEqual({ brokenAt: null, repeated: [['a']] })
+  expect(jsonFaults(string.slice(0, -1)).brokenAt).toBe('line 1, column 1')
+})
+
 test.each([
   ['{"a":1,"a":2}', ['a']],
   ['{"a":{"b":1},"c":[{"b":1},{"b":1,"b\\u0062":2,"b":3}]}', ['c[1].b']],
   ['{"limits":{"a/b":1,"a\\/b":2}}', ['limits."a/b"']],
   ['{"a":"a","b":["b","b"]}', []],
 ])('%s repeats %j', (text, paths) => {
-  expect(jsonFaults(text)).toEqual({ brokenAt: null, repeated: paths })
+  const { brokenAt, repeated } = jsonFaults(text)
+  expect([brokenAt, repeated.map(pathText)]).toEqual([null, paths])
 })

@@ -3,7 +3,7 @@ import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { nearest } from '../../base/nearest.ts'
 import { quote } from '../../base/options.ts'
-import { jsonFaults } from '../../base/json-text.ts'
+import { jsonFaults, pathText } from '../../base/json-text.ts'
 import { messageOf } from '../../base/thrown.ts'
 import type { Durability } from '../../store/contract/store.ts'
 import { readText } from '../read-text.ts'
@@ -94,7 +94,7 @@ export function readConfigFile(file: SettingText): unknown {
   if (repeated[0] === undefined) return JSON.parse(text)
   throw new SluiceError(
     'option.invalid',
-    `The configuration is invalid: ${repeated[0]} is there twice. Expected each name once.`,
+    `The configuration is invalid: ${pathText(repeated[0])} is there twice. Expected each name once.`,
   )
 }
 

@@ -1,5 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
-import { jsonFaults } from '../../base/json-text.ts'
+import { jsonFaults, pathText } from '../../base/json-text.ts'
 import type { Token } from '../../http/token.ts'
 import { readText } from '../read-text.ts'
 
@@ -44,7 +44,7 @@ function parsed(text: string, what: string): readonly Token[] {
   if (repeated[0] !== undefined)
     throw new SluiceError(
       'option.invalid',
-      `${what} is invalid: ${repeated[0]} is there twice. Expected each name once.`,
+      `${what} is invalid: ${pathText(repeated[0])} is there twice. Expected each name once.`,
     )
   const json: unknown = JSON.parse(text)
   const list: unknown = typeof json === 'object' && json !== null && 'tokens' in json ? json.tokens : json

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
-import { jsonFaults, within } from '../../base/json-text.ts'
+import { jsonFaults, pathText, within } from '../../base/json-text.ts'
 import { ownNames, quote } from '../../base/options.ts'
 import { isTaskName } from '../../base/text.ts'
 import { didYouMean } from '../../base/nearest.ts'
@@ -225,6 +225,7 @@ function parseDefinition(text: string, faults: Faults): unknown {
     faults.add('', 'graph.json.invalid', `The definition is not JSON from ${brokenAt} on.`)
     return undefined
   }
-  for (const path of repeated) faults.add(path, 'graph.name.twice', `${path} is there twice. Expected each name once.`)
+  for (const path of repeated.map(pathText))
+    faults.add(path, 'graph.name.twice', `${path} is there twice. Expected each name once.`)
   return JSON.parse(text)
 }
