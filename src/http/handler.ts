@@ -174,12 +174,13 @@ function reasonIn(part: unknown): string | null {
 }
 
 /** The parameters of a request. @throws {Refusal} 400 for one that is there twice, of which the last alone would count */
-function queryOf({ url }: Request, { filters }: Operation): Record<string, string> {
+function queryOf({ url }: Request, { repeats }: Operation): Record<string, string> {
   // To parse a URL costs more than the other checks of a push.
   if (!url.includes('?')) return {}
   const found = new Map<string, string>()
   for (const [name, value] of new URL(url).searchParams) {
-    if (found.has(name) && !filters) throw invalid(`The query has ${quote(name)} twice. Expected it once.`)
+    if (found.has(name) && !repeats.includes(name))
+      throw invalid(`The query has ${quote(name)} twice. Expected it once.`)
     found.set(name, value)
   }
   return Object.fromEntries(found)

@@ -56,8 +56,8 @@ export interface Operation {
   readonly probe: boolean
   /** Its conventions: those of the Open Job Spec, or those of the monitor. */
   readonly api: 'ojs' | 'monitor'
-  /** It reads a filter from the query, in which names may come several times. */
-  readonly filters: boolean
+  /** The names that its query may have several times. */
+  readonly repeats: readonly string[]
   readonly params: z.ZodType | null
   readonly query: z.ZodType | null
   readonly body: z.ZodType | null
@@ -82,7 +82,7 @@ export interface Spec<
   readonly testOnly?: true
   readonly probe?: true
   readonly api?: 'monitor'
-  readonly filters?: true
+  readonly repeats?: readonly string[]
   readonly params?: P
   readonly query?: Q
   readonly body?: B
@@ -100,14 +100,14 @@ export function operation<
   Q extends z.ZodType | undefined = undefined,
   B extends z.ZodType | undefined = undefined,
 >(spec: Spec<P, Q, B>): Operation {
-  const { testOnly = false, probe = false, api = 'ojs', filters = false, params, query, body, answer } = spec
+  const { testOnly = false, probe = false, api = 'ojs', repeats = [], params, query, body, answer } = spec
   return {
     ...spec,
     right: rightOf(spec.name),
     testOnly,
     probe,
     api,
-    filters,
+    repeats,
     params: params ?? null,
     query: query ?? null,
     body: body ?? null,

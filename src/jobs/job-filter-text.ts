@@ -18,6 +18,8 @@ const SINGLE: Readonly<Record<string, Exclude<keyof JobFilter, 'states' | 'tags'
   schedule: 'schedule',
   error: 'error',
 }
+/** The fields that a filter may have several times. */
+export const FILTER_LISTS = ['state', 'tag', 'id'] as const
 const META = 'meta.'
 /** Names that callers are likely to write, with the right ones. */
 const ALIASES: Readonly<Record<string, string>> = {
@@ -34,7 +36,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 }
 
 /** The names of a filter's fields in a URL or on the command line. `meta.` stands before the name of a value. */
-const FILTER_TEXT_FIELDS: readonly string[] = [...Object.keys(SINGLE), 'state', 'tag', 'id', `${META}<name>`]
+const FILTER_TEXT_FIELDS: readonly string[] = [...Object.keys(SINGLE), ...FILTER_LISTS, `${META}<name>`]
 
 /**
  * Reads a filter whose fields are texts by name, as in a URL: `state=available,active`, `tag=a`, `meta.shop=5`.
@@ -44,7 +46,7 @@ const FILTER_TEXT_FIELDS: readonly string[] = [...Object.keys(SINGLE), 'state', 
  */
 export function jobFilterOfTexts(fields: Iterable<readonly [name: string, value: string]>, what: string): JobFilter {
   const single: { [Name in (typeof SINGLE)[string]]?: string } = {}
-  const lists: Record<'state' | 'tag' | 'id', string[]> = { state: [], tag: [], id: [] }
+  const lists: Record<(typeof FILTER_LISTS)[number], string[]> = { state: [], tag: [], id: [] }
   const meta = new Map<string, string>()
   const twice = (name: string): SluiceError =>
     new SluiceError('option.invalid', `${what} has ${quote(name)} twice. Expected it once.`)

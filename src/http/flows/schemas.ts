@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { didYouMean } from '../../base/nearest.ts'
 import { isName, isStorable, LONGEST_NAME as LONGEST } from '../../base/text.ts'
 import { Delay, JobParams, NOT_STORABLE } from '../ojs/schemas.ts'
+import { queryNumber } from '../query-number.ts'
 
 /** A text by which a caller names something of a flow. */
 export const FlowName: z.ZodString = z
@@ -81,6 +82,6 @@ export const FlowsQuery: z.ZodType<{
   workflow: soughtText(LONGEST),
   key: soughtText(LONGEST),
   state: States.optional().meta({ description: 'One state, or several with commas between them.' }),
-  limit: z.coerce.number().int().min(1).max(100).default(25),
+  limit: queryNumber(1, 100).default(25),
   cursor: z.string().max(64).optional().meta({ description: 'The next_cursor of the page before.' }),
 })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { fromJsonText } from '../../base/json-value.ts'
 import type { Operation } from '../operation.ts'
+import { queryNumber } from '../query-number.ts'
 import { invalidCursor } from '../refusal.ts'
 import { monitorOperation, Time } from './monitor-operation.ts'
 import { seenBy } from './seen.ts'
@@ -26,7 +27,7 @@ export const listAudit: Operation = monitorOperation({
     subject: z.string().max(1000).optional().meta({ description: 'The beginning of the path that was asked.' }),
     since: Instant.optional(),
     until: Instant.optional(),
-    size: z.coerce.number().int().min(1).max(1000).default(100),
+    size: queryNumber(1, 1000).default(100),
     cursor: z.string().max(64).optional(),
   }),
   answer: z.object({

@@ -6,6 +6,7 @@ import { ownKey, seenFlow, visibleTo } from '../flows/owner.ts'
 import { FlowName, soughtText } from '../flows/schemas.ts'
 import { wordsJson } from '../flows/flow-json.ts'
 import { cursorBehind, flowStatesOf, placeOfCursor } from '../flows/look-at-flows.ts'
+import { queryNumber } from '../query-number.ts'
 import { notFound, Refusal } from '../refusal.ts'
 import { ExplanationJson, explanationJson } from './job-json.ts'
 import { ownName } from '../tenant.ts'
@@ -64,7 +65,7 @@ export const listFlows: Operation = monitorOperation({
     key: soughtText(1000),
     state: z.string().max(200).optional().meta({ description: 'States with commas between them.' }),
     kind: z.enum(FLOW_KINDS as [(typeof FLOW_KINDS)[number]]).optional(),
-    size: z.coerce.number().int().min(1).max(200).default(50),
+    size: queryNumber(1, 200).default(50),
     cursor: z.string().max(64).optional(),
   }),
   answer: z.object({ flows: z.array(FlowJson), cursor: z.string().nullable() }),

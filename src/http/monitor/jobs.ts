@@ -4,8 +4,10 @@ import { countMatches, Reach, searchJobs } from '../../engine/api/find-jobs.ts'
 import { placeOf } from '../../engine/api/job-page.ts'
 import { viewOf } from '../../engine/api/job-view.ts'
 import type { JobFilter } from '../../jobs/job-filter.ts'
+import { FILTER_LISTS } from '../../jobs/job-filter-text.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Operation } from '../operation.ts'
+import { queryNumber } from '../query-number.ts'
 import { invalidCursor } from '../refusal.ts'
 import { JobRow, jobRow } from './job-json.ts'
 import { monitorOperation, TimeOrNull } from './monitor-operation.ts'
@@ -41,10 +43,10 @@ export const listJobs: Operation = monitorOperation({
   name: 'monitorJobs',
   summary:
     'Search jobs, newest first. A search without an index looks at 200,000 jobs or for 500 ms, and says how far it looked.',
-  filters: true,
+  repeats: FILTER_LISTS,
   query: z.looseObject({
     ...FILTER,
-    size: z.coerce.number().int().min(1).max(200).default(50),
+    size: queryNumber(1, 200).default(50),
     cursor: z.string().max(200).optional(),
   }),
   answer: z.object({ jobs: z.array(JobRow), cursor: z.string().nullable(), looked: Looked }),
@@ -79,7 +81,7 @@ export const countTheJobs: Operation = monitorOperation({
   path: '/jobs/count',
   name: 'monitorCountJobs',
   summary: 'Count the jobs that match a filter. A count that takes long ends early: then at least so many match.',
-  filters: true,
+  repeats: FILTER_LISTS,
   query: z.looseObject(FILTER),
   answer: z.object({ count: z.number(), exact: z.boolean() }),
   async run(call) {

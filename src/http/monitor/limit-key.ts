@@ -5,6 +5,7 @@ import { Reach, searchJobs } from '../../engine/api/find-jobs.ts'
 import type { JobMatch } from '../../jobs/job-filter.ts'
 import type { JobRecord } from '../../jobs/job.ts'
 import type { Call, Operation } from '../operation.ts'
+import { queryNumber } from '../query-number.ts'
 import { notFound } from '../refusal.ts'
 import { JobRow, jobRow } from './job-json.ts'
 import { keyInPath } from './key-in-path.ts'
@@ -33,7 +34,7 @@ export const getKey: Operation = monitorOperation({
   name: 'monitorLimitKey',
   summary: 'Show one budget of a limit: what is left, the line of its jobs, who holds its permits, and its changes.',
   params: z.object({ name: Name, key: z.string().min(1).max(2048) }),
-  query: z.strictObject({ limit: z.coerce.number().int().min(1).max(100).default(25) }),
+  query: z.strictObject({ limit: queryNumber(1, 100).default(25) }),
   answer: z.object({
     limit: z.string(),
     bucket: BucketJson,

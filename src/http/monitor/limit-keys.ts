@@ -4,6 +4,7 @@ import { isStorable } from '../../base/text.ts'
 import { byWaiting } from '../../engine/api/limit-figures.ts'
 import type { KeyCount } from '../../store/contract/limits.ts'
 import type { Call, Operation } from '../operation.ts'
+import { queryNumber } from '../query-number.ts'
 import { invalidCursor } from '../refusal.ts'
 import { BucketJson, bucketJson } from './limit-json.ts'
 import { requireLimit } from './limits.ts'
@@ -33,7 +34,7 @@ export const listKeys: Operation = monitorOperation({
   params: Params,
   query: z.strictObject({
     sort: z.enum(SORTS).default('waiting'),
-    limit: z.coerce.number().int().min(1).max(200).default(50),
+    limit: queryNumber(1, 200).default(50),
     cursor: z.string().max(8192).optional(),
   }),
   answer: z.object({

@@ -12,7 +12,7 @@ interface MonitorSpec<P extends Schema, Q extends Schema, B extends Schema> {
   readonly path: string
   readonly name: string
   readonly summary: string
-  readonly filters?: true
+  readonly repeats?: readonly string[]
   readonly params?: P
   readonly query?: Q
   readonly body?: B
@@ -41,7 +41,7 @@ export function monitorOperation<
     name,
     summary,
     api: 'monitor',
-    ...(spec.filters && { filters: true as const }),
+    ...(spec.repeats && { repeats: spec.repeats }),
     ...(params && { params }),
     query,
     ...(body && { body }),

@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { ok, operation, type Operation } from '../operation.ts'
+import { queryNumber } from '../query-number.ts'
 
 const Query = z.object({
-  before: z.coerce.number().int().min(1).optional(),
-  limit: z.coerce.number().int().min(1).max(1000).default(100),
+  before: queryNumber(1).optional(),
+  limit: queryNumber(1, 1000).default(100),
 })
 
 /** Lists the changes made through the servers of this store. */

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { LoggedEvent } from '../event-log.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { queryNumber } from '../query-number.ts'
 import { invalid } from '../refusal.ts'
 import { watchRights } from '../still-allowed.ts'
 
@@ -9,7 +10,7 @@ const Query = z.object({
   types: Names,
   queues: Names,
   after: z.string().max(20).regex(/^\d*$/).optional(),
-  limit: z.coerce.number().int().min(1).max(1000).default(100),
+  limit: queryNumber(1, 1000).default(100),
 })
 const KEEP_ALIVE_MS = 15_000
 /** A listener further behind than this many events is disconnected. */

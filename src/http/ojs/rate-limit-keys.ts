@@ -3,6 +3,7 @@ import { isStorable } from '../../base/text.ts'
 import type { KeyCount } from '../../store/contract/limits.ts'
 import { sharedByAll } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { queryNumber } from '../query-number.ts'
 import { invalidCursor } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { timeOf } from './job-json.ts'
@@ -23,7 +24,7 @@ export const listRateLimitKeys: Operation = operation({
   params: Params,
   query: z.object({
     sort: z.enum(['waiting', 'key']).default('waiting'),
-    limit: z.coerce.number().int().min(1).max(100).default(25),
+    limit: queryNumber(1, 100).default(25),
     cursor: z.string().max(4096).optional(),
   }),
   answers: { 200: 'The budgets, and the cursor of the next page; null on the last page.' },

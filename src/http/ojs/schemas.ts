@@ -8,6 +8,7 @@ import { didYouMean } from '../../base/nearest.ts'
 import { isStorable } from '../../base/text.ts'
 import { type JobState, STATES } from '../../jobs/job-state.ts'
 import { Priority } from '../priority.ts'
+import { queryNumber } from '../query-number.ts'
 
 /** The refusal of a text that no store keeps. */
 export const NOT_STORABLE = 'Invalid input: expected no NUL and no half surrogate pairs'
@@ -335,10 +336,10 @@ export interface Page {
 
 /** The page of a list: `page` and `per_page`, or `limit` and `offset`. */
 export const PageQuery: z.ZodType<Page> = z.object({
-  page: z.coerce.number().int().min(1).max(1_000_000).default(1),
-  per_page: z.coerce.number().int().min(1).max(100).default(25),
-  limit: z.coerce.number().int().min(1).max(100).optional(),
-  offset: z.coerce.number().int().min(0).max(100_000_000).optional(),
+  page: queryNumber(1, 1_000_000).default(1),
+  per_page: queryNumber(1, 100).default(25),
+  limit: queryNumber(1, 100).optional(),
+  offset: queryNumber(0, 100_000_000).optional(),
 })
 
 /** An instant as epoch ms. @param nowMs wall clock */
