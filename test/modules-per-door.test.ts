@@ -36,7 +36,7 @@ describe('a door', () => {
     ['testing', 157],
     ['testing/limiter-suite', 33],
     ['flows', 126],
-    ['http', 322],
+    ['http', 325],
     ['opentelemetry', 21],
     ['dashboard', 290],
     ['presets', 38],

@@ -1,11 +1,15 @@
 import { systemClock } from '../base/clock.ts'
+import { mayPass } from '../base/errors.ts'
+import { messageOf } from '../base/thrown.ts'
 import { createAccess } from './access.ts'
+import { askBudgets } from './ask-budgets.ts'
 import { Handler } from './handler.ts'
 import { checkHttpOptions, type HttpOptions } from './http-options.ts'
 import { redefine, reload, type Reload } from './reload.ts'
 import { RequestBudget } from './request-budget.ts'
 import { routerOf } from './router.ts'
 import { ROUTES } from './routes.ts'
+import type { Server } from './server.ts'
 import { serverParts } from './server-parts.ts'
 
 /** An Open Job Spec server: mount `fetch` in any framework that speaks the Fetch API. */
@@ -19,8 +23,11 @@ export interface HttpApp {
    */
   reload(change: Reload): Promise<void>
   /**
-   * Defines the limits of the options, and the tenants' copies of them, as an engine's start does. Call it once the
-   * engine has started.
+   * Defines the limits of the options, and the tenants' copies of them, as an engine's start does, and asks the backend
+   * of the budgets for up to 3 s. One that is away is logged: requests for budgets are refused until it is back. Call it
+   * once the engine has started.
+   * @throws {SluiceError} `limiter.backend_down` and the codes of a store, for a backend that refuses: for a password, a
+   * right, or as another server
    */
   define(): Promise<void>
   /** Ends event streams. The caller stops the engine. */
@@ -55,8 +62,23 @@ export function createHttpApp(options: HttpOptions): HttpApp {
   return {
     fetch: routerOf(handler, operations),
     drain: () => parts.drain(),
-    define: async () => void (await redefine(server)),
+    define: async () => {
+      if (options.budgets !== undefined) await askOrWarn(options.budgets, server)
+      await redefine(server)
+    },
     reload: (change) => reload(server, access, change),
     close: () => parts.close(),
+  }
+}
+
+async function askOrWarn(budgets: NonNullable<HttpOptions['budgets']>, { clock, logger }: Server): Promise<void> {
+  try {
+    await askBudgets(budgets, clock)
+  } catch (error) {
+    if (!mayPass(error)) throw error
+    logger.warn(
+      { err: error },
+      `${messageOf(error)} The server serves without it: requests to /limiter/v1 get 503 until it answers.`,
+    )
   }
 }

@@ -1,6 +1,7 @@
 // `sluice serve --budgets`: the check and the start ask the backend, and a request that it refuses is answered at once.
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { HAS_NATS_SERVER, OwnNats } from '../limiter/own-nats.ts'
@@ -14,11 +15,36 @@ const said = (words: string): object => ({
   out: '',
   err: expect.stringMatching(new RegExp(`^error limiter\\.backend_down: .*${words}.*\\n$`)) as string,
 })
+const acquire = (url: string): Promise<Response> =>
+  fetch(`${url}/limiter/v1/acquire`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ requests: [{ uses: [{ limit: 'crm' }] }] }),
+  })
 /** The words of the check and of the start of a server about a backend. */
 const both = async (url: string): Promise<unknown[]> => [
   await sluice(['serve', '--check', ...STORE, '--budgets', url]),
   await sluice(['serve', ...STORE, '--log', 'silent', '--budgets', url]),
 ]
+
+const check = (url: string) => sluice(['serve', '--check', ...STORE, '--budgets', url])
+
+/** A server with the limit crm, stopped when the test has finished; its URL, and its log so far. */
+async function serving(budgets: string): Promise<{ url: string; log: () => string }> {
+  const config = join(folder(), 'server.json')
+  writeFileSync(config, JSON.stringify({ limits: { crm: { rate: 1000, per: '1s' } } }))
+  const child = start('serve', ...STORE, '--budgets', budgets, '--config', config)
+  onTestFinished(async () => {
+    child.kill('SIGTERM')
+    if (child.exitCode === null) await once(child, 'exit')
+  })
+  let out = ''
+  let log = ''
+  child.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
+  child.stderr?.on('data', (chunk: Buffer) => (log += chunk.toString()))
+  await expect.poll(() => out + log).toMatch(/^listening on /m)
+  return { url: /^listening on (\S+)$/m.exec(out)?.[1] ?? '', log: () => log }
+}
 
 describe.skipIf(!HAS_REDIS_SERVER)('budgets on a Redis', () => {
   async function server() {
@@ -43,13 +69,61 @@ describe.skipIf(!HAS_REDIS_SERVER)('budgets on a Redis', () => {
     expect(JSON.stringify(refused)).not.toMatch(/s3cret|wr0ng/)
   })
 
-  test('that is away fails the start, as a store does; one that stands still, within seconds', async () => {
+  test('that is away, or stands still, fails the check; the start goes on without it', async () => {
     const { redis, at } = await server()
-    const away = said('ECONNREFUSED')
-    expect(await both(`redis://127.0.0.1:${await freePort()}`)).toEqual([away, away])
+    expect(await check(`redis://127.0.0.1:${await freePort()}`)).toEqual(said('ECONNREFUSED'))
     redis.signal('SIGSTOP')
-    const silent = said('no answer within')
-    expect(await both(at('default:'))).toEqual([silent, silent])
+    expect(await check(at('default:'))).toEqual(said('no answer within'))
+    const { url, log } = await serving(at('default:'))
+    redis.signal('SIGCONT')
+    expect(log()).toMatch(/"level":40.*limiter\.backend_down.*no answer within/)
+    await expect.poll(() => acquire(url).then(({ status }) => status)).toBe(200)
+  })
+
+  test('that is away at the start: one warning, jobs go on, and budgets once it is there', async () => {
+    const port = await freePort()
+    const { url, log } = await serving(`redis://default:s3cret@127.0.0.1:${port}`)
+    const warnings = log()
+      .split('\n')
+      .filter((line) => line.includes('"level":40'))
+    expect(warnings).toEqual([expect.stringMatching(/limiter\.backend_down.*ECONNREFUSED.*serves without it/)])
+    expect(log()).not.toContain('s3cret')
+    const push = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"type":"a","args":[]}' }
+    expect((await fetch(`${url}/ojs/v1/jobs`, push)).status).toBe(201)
+    expect((await fetch(`${url}/health/ready`)).status).toBe(200)
+    expect((await acquire(url)).status).toBe(503)
+    const redis = await OwnRedis.start([], port)
+    onTestFinished(() => redis.kill())
+    await expect.poll(() => acquire(url).then(({ status }) => status)).toBe(200)
+  })
+
+  test.each([
+    ['redis+sentinel', '/mymaster', 'no sentinel answers there, but a Redis\\. .* redis://host:6379'],
+    ['redis+cluster', '', 'no part of a cluster\\. Name it as redis://host:6379'],
+  ])('that is not what %s names ends both at once', async (scheme, path, words) => {
+    const { redis } = await server()
+    const refused = said(`The address of the limiter is wrong: .*${words}`)
+    const url = redis.url.replace('redis', scheme) + path
+    expect(await both(url)).toEqual([refused, refused])
+  })
+
+  test('without TLS behind rediss, and with it behind redis: the check says what was expected', async () => {
+    const { redis } = await server()
+    expect(await check(redis.url.replace('redis', 'rediss'))).toEqual(said('rediss needs a port with TLS'))
+    const closing = createServer((socket) => socket.destroy())
+    await new Promise<void>((resolve) => closing.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void closing.close())
+    const { port } = closing.address() as AddressInfo
+    expect(await check(`redis://127.0.0.1:${port}`)).toEqual(said('One with TLS does so'))
+  })
+
+  test('another server in its place ends both', async () => {
+    const other = createServer((socket) => socket.on('error', () => undefined).end('SSH-2.0-x\r\n'))
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void other.close())
+    const { port } = other.address() as AddressInfo
+    const refused = said('Unknown RESP type')
+    expect(await both(`redis://127.0.0.1:${port}`)).toEqual([refused, refused])
   })
 
   test('that answers passes the check', async () => {
@@ -62,51 +136,41 @@ describe.skipIf(!HAS_REDIS_SERVER)('budgets on a Redis', () => {
 
   test('whose password changes later: a request is answered at once, with a code, and the log says why', async () => {
     const { at, tell } = await server()
-    const config = join(folder(), 'server.json')
-    writeFileSync(config, JSON.stringify({ limits: { crm: { rate: 1, per: '1s' } } }))
-    const child = start('serve', ...STORE, '--budgets', at('default:'), '--config', config)
-    let out = ''
-    let log = ''
-    child.stdout?.on('data', (chunk: Buffer) => (out += chunk.toString()))
-    child.stderr?.on('data', (chunk: Buffer) => (log += chunk.toString()))
-    await expect.poll(() => out).toMatch(/^listening on /m)
-    const url = /^listening on (\S+)$/m.exec(out)?.[1]
-    const acquire = (): Promise<Response> =>
-      fetch(`${url}/limiter/v1/acquire`, {
-        method: 'POST',
-        headers: { 'Content-Type': 'application/json' },
-        body: JSON.stringify({ requests: [{ uses: [{ limit: 'crm' }] }] }),
-      })
-    expect((await acquire()).status).toBe(200)
+    const { url, log } = await serving(at('default:'))
+    expect((await acquire(url)).status).toBe(200)
     await tell('CONFIG', 'SET', 'requirepass', 'other')
     await tell('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-    await expect.poll(() => acquire().then(() => log)).toMatch(/NOAUTH|WRONGPASS/)
-    const answer = (await (await acquire()).json()) as { error: unknown }
+    await expect.poll(() => acquire(url).then(log)).toMatch(/NOAUTH|WRONGPASS/)
+    const answer = (await (await acquire(url)).json()) as { error: unknown }
     expect(answer.error).toMatchObject({ code: 'backend_error', details: { reason: 'limiter.backend_down' } })
-    child.kill('SIGTERM')
-    await once(child, 'exit')
   })
 })
 
 describe.skipIf(!HAS_NATS_SERVER)('budgets on a NATS', () => {
-  test('that is away: the check and the start say so', async () => {
-    const away = said('connection refused')
-    expect(await both(`nats://127.0.0.1:${await freePort()}`)).toEqual([away, away])
+  test('that is away: the check says so; the start goes on without it', async () => {
+    const url = `nats://127.0.0.1:${await freePort()}`
+    expect(await check(url)).toEqual(said('connection refused'))
+    expect((await serving(url)).log()).toMatch(/limiter\.backend_down.*connection refused/)
+  })
+
+  test('that has no JetStream, or refuses the user, ends both', async () => {
+    const nats = await OwnNats.start({ jetStream: false })
+    onTestFinished(() => nats.end())
+    const refused = said('jetstream is not enabled')
+    expect(await both(nats.url)).toEqual([refused, refused])
   })
 
   test('that answers passes the check; one that stands still does not', async () => {
     const nats = await OwnNats.start()
     onTestFinished(() => nats.end())
-    const check = () => sluice(['serve', '--check', ...STORE, '--budgets', nats.url])
-    expect(await check()).toMatchObject({ code: 0, err: '' })
+    expect(await check(nats.url)).toMatchObject({ code: 0, err: '' })
     nats.signal('SIGSTOP')
-    expect(await check()).toEqual(said('no answer'))
+    expect(await check(nats.url)).toEqual(said('no answer'))
     nats.signal('SIGCONT')
   })
 })
 
 test('budgets on a store are checked as a store is', async () => {
-  const check = (url: string) => sluice(['serve', '--check', ...STORE, '--budgets', url])
   expect(await check('sqlite:/nowhere/at/all.db')).toMatchObject({
     code: 1,
     err: expect.stringContaining('folder') as string,

@@ -13,18 +13,21 @@ export const HAS_NATS_SERVER: boolean =
   spawnSync('nats-server', ['--version']).status === 0 ||
   missing('there is no nats-server', 'failures of the limiter on NATS') !== null
 
-/** A NATS server of a test's own, with JetStream. */
+/** A NATS server of a test's own, with JetStream unless it is to have none. */
 export class OwnNats {
   readonly port: number
   readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-nats-'))
   #process: ChildProcess | null = null
 
-  private constructor(port: number) {
+  readonly #jetStream: boolean
+
+  private constructor(port: number, jetStream: boolean) {
     this.port = port
+    this.#jetStream = jetStream
   }
 
-  static async start(): Promise<OwnNats> {
-    const nats = new OwnNats(await freePort())
+  static async start({ jetStream = true }: { jetStream?: boolean } = {}): Promise<OwnNats> {
+    const nats = new OwnNats(await freePort(), jetStream)
     await nats.start()
     return nats
   }
@@ -35,7 +38,8 @@ export class OwnNats {
 
   /** Starts it on the same port, with what it had. */
   async start(): Promise<void> {
-    const args = ['--addr', '127.0.0.1', '--port', String(this.port), '--jetstream', '--store_dir', this.#folder]
+    const jetStream = this.#jetStream ? ['--jetstream', '--store_dir', this.#folder] : []
+    const args = ['--addr', '127.0.0.1', '--port', String(this.port), ...jetStream]
     this.#process = spawn('nats-server', args, { stdio: 'ignore' })
     const connection = await connect({
       port: this.port,

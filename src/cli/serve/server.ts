@@ -9,8 +9,7 @@ import { createAccess } from '../../http/access.ts'
 import { createHttpApp, type HttpApp } from '../../http/app.ts'
 import { createPage } from '../../dashboard/page-files.ts'
 import { isLoopback, listen, type Listening } from '../../http/listen.ts'
-import { askBackend } from './ask-backend.ts'
-import { isAddress } from '../../limiter/contract/address.ts'
+import { askBudgets } from '../../http/ask-budgets.ts'
 import { backendLoader } from '../../limiter/open.ts'
 import { checkStore } from '../../store/open.ts'
 import { readServeConfig, type ServeConfig } from './config.ts'
@@ -84,14 +83,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
 export async function checkServer(options: ServeOptions): Promise<void> {
   checkConfig(options)
   await checkStore(options.store, systemClock)
-  await checkBudgets(options.budgets)
-}
-
-/** @throws {SluiceError} `limiter.url.invalid`, `limiter.backend_down`, or as `checkStore` */
-async function checkBudgets(budgets: string | undefined): Promise<void> {
-  if (budgets === undefined) return
-  backendLoader(budgets, null, systemClock)
-  await (isAddress(budgets) ? askBackend(budgets, systemClock) : checkStore(budgets, systemClock))
+  if (options.budgets !== undefined) await askBudgets(options.budgets, systemClock)
 }
 
 /** Checks a configuration and opens no store. @throws {SluiceError} as `startServer` does */
@@ -147,10 +139,10 @@ async function begin(
 ): Promise<{ app: HttpApp; sluice: Sluice }> {
   createAccess(tokens, () => systemClock.now())
   const sluice = new Sluice({ store, tasks, limits, durability, logger, queues })
+  let app: HttpApp | null = null
   try {
-    await checkBudgets(budgets)
     await sluice.start()
-    const app = createHttpApp({
+    app = createHttpApp({
       sluice,
       tokens,
       limits: served,
@@ -165,6 +157,7 @@ async function begin(
     await app.define()
     return { app, sluice }
   } catch (error) {
+    app?.close()
     await sluice.stop({ within: 0 }).catch(() => undefined)
     throw error
   }

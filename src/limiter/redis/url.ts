@@ -1,8 +1,9 @@
-import { ClientOfflineError, createClient, createCluster, createSentinel } from 'redis'
+import { createClient, createCluster, createSentinel } from 'redis'
 import { SluiceError } from '../../base/errors.ts'
 import type { LimitBackend } from '../contract/limiter.ts'
 import { RedisBackend } from './backend.ts'
 import { type RedisClient, RedisScripts } from './client.ts'
+import { Connecting } from './connecting.ts'
 import { RedisKeys } from './keys.ts'
 
 /** The pauses between attempts to connect again, in ms. */
@@ -47,50 +48,13 @@ function openedOf(url: string): Opened {
   return kind === 'cluster' ? clusterOf(url) : kind === 'sentinel' ? sentinelOf(url) : serverOf(url)
 }
 
-/** A connection while it is being made; the calls wait for it, and each tells its own failure. */
-class Connecting {
-  #now: Promise<unknown> | null = null
-  /** Why there is no connection; null: there is one, or the first attempt has not ended. */
-  #failure: unknown = null
-
-  readonly failed = (error: unknown): void => {
-    this.#failure = error
-  }
-
-  readonly made = (): void => {
-    this.#failure = null
-  }
-
-  begin(connected: Promise<unknown>): void {
-    this.#now = connected.then(
-      () => (this.#now = null),
-      () => (this.#now = null),
-    )
-  }
-
-  get isUnderWay(): boolean {
-    return this.#now !== null
-  }
-
-  async done(): Promise<void> {
-    if (this.#now) await this.#now
-  }
-
-  /** The reason of a failed call. A client without a connection names none. */
-  reason(error: unknown): unknown {
-    return error instanceof ClientOfflineError ? (this.#failure ?? error) : error
-  }
-}
-
 function serverOf(url: string): Opened {
-  const connecting = new Connecting()
+  const connecting = new Connecting(url.startsWith('rediss'))
   const make = () => {
     // A command that waits for a connection would be carried out when its caller has given it up.
-    const client = createClient({ url, disableOfflineQueue: true, socket: SOCKET })
+    const client = createClient({ url, disableOfflineQueue: true, socket: { ...SOCKET } })
     client.on('error', connecting.failed).on('ready', connecting.made)
-    // The client tries again without end, also where its password is refused: a call waits for the first attempt.
-    connecting.begin(new Promise<void>((resolve) => client.once('ready', resolve).once('error', () => resolve())))
-    client.connect().catch(() => undefined)
+    connecting.begin(client.connect())
     return client
   }
   let client = make()
@@ -116,7 +80,7 @@ function clusterOf(url: string): Opened {
     rootNodes: nodes.map(({ host, port }) => ({ socket: { host, port, ...tls } })),
     defaults: { ...login, disableOfflineQueue: true, socket: { ...SOCKET, ...tls } },
   })
-  const connecting = new Connecting()
+  const connecting = new Connecting('tls' in tls)
   cluster.on('error', connecting.failed).on('connect', connecting.made)
   connecting.begin(cluster.connect())
   const sendCommand = async (firstKey: string | undefined, isReadonly: boolean | undefined, args: string[]) => {
@@ -140,12 +104,18 @@ function sentinelOf(url: string): Opened {
     scanInterval: SCANNED_EVERY_MS,
     nodeClientOptions: { ...login, disableOfflineQueue: true, socket: { ...SOCKET, ...tls } },
   })
-  sentinel.on('error', () => undefined)
-  const connecting = new Connecting()
-  connecting.begin(sentinel.connect())
+  const connecting = new Connecting('tls' in tls)
+  sentinel.on('error', connecting.failed).on('ready', connecting.made)
+  let isConnecting = false
+  const connect = async (): Promise<void> => {
+    isConnecting = true
+    await sentinel.connect().finally(() => (isConnecting = false))
+  }
+  connecting.begin(connect())
   const sendCommand = async (isReadonly: boolean | undefined, args: string[]): Promise<unknown> => {
     await connecting.done()
-    if (!sentinel.isOpen) connecting.begin(sentinel.connect())
+    if (!sentinel.isOpen && !isConnecting) connecting.begin(connect())
+    connecting.requireConnected()
     return sentinel.sendCommand(isReadonly, args)
   }
   const getMasterNode = (): unknown => sentinel.getMasterNode()
