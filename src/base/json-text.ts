@@ -112,3 +112,39 @@ function placeOf(text: string, at: number): string {
   const lines = text.slice(0, at).split('\n')
   return `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
 }
+
+/** The path of the first name that an object of a text has twice. Null: none has. @param value the text, parsed */
+export function repeatedName(text: string, value: unknown, names: number = outlineOf(text).names): JsonPath | null {
+  return namesIn(value) === names ? null : (jsonFaults(text).repeated[0] ?? null)
+}
+
+/**
+ * Finds how deep a text of JSON is nested, and how many names it has: as many as colons outside of strings. Parsers
+ * accept any depth, but writing the value again does not.
+ */
+export function outlineOf(text: string): { readonly depth: number; readonly names: number } {
+  let depth = 0
+  let deepest = 0
+  let names = 0
+  let inString = false
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (inString) {
+      if (code === 0x5c) i++
+      else if (code === 0x22) inString = false
+    } else if (code === 0x22) inString = true
+    else if (code === 0x3a) names++
+    else if (code === 0x5b || code === 0x7b) deepest = Math.max(deepest, ++depth)
+    else if (code === 0x5d || code === 0x7d) depth--
+  }
+  return { depth: deepest, names }
+}
+
+/** Counts the names in a parsed value. Of a name that the text has twice the parser kept one. */
+function namesIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const members: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)
+  let names = members === value ? 0 : members.length
+  for (const each of members) names += namesIn(each)
+  return names
+}

@@ -1,6 +1,6 @@
 import { quote } from '../base/options.ts'
 import { inexactNumber } from '../base/exact-numbers.ts'
-import { jsonFaults } from '../base/json-text.ts'
+import { outlineOf, repeatedName } from '../base/json-text.ts'
 import { arrivedBody } from './incoming.ts'
 import { invalid, Refusal } from './refusal.ts'
 
@@ -45,7 +45,8 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
   } catch {
     throw new Refusal(400, 'invalid_payload', 'The body is not valid JSON.')
   }
-  if (namesIn(body) !== names) throw repeatedName(text)
+  const repeated = repeatedName(text, body, names)
+  if (repeated) throw twice(repeated.join('.').slice(0, 200))
   const inexact = inexactNumber(text)
   if (inexact === null) return body
   const { path, message } = inexact
@@ -82,39 +83,7 @@ async function readText(request: Request, length: number, maxBytes: number): Pro
   }
 }
 
-/**
- * Finds how deep a text of JSON is nested, and how many names it has: as many as colons outside of strings. Parsers
- * accept any depth, but writing the value again does not.
- */
-function outlineOf(text: string): { readonly depth: number; readonly names: number } {
-  let depth = 0
-  let deepest = 0
-  let names = 0
-  let inString = false
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    if (inString) {
-      if (code === 0x5c) i++
-      else if (code === 0x22) inString = false
-    } else if (code === 0x22) inString = true
-    else if (code === 0x3a) names++
-    else if (code === 0x5b || code === 0x7b) deepest = Math.max(deepest, ++depth)
-    else if (code === 0x5d || code === 0x7d) depth--
-  }
-  return { depth: deepest, names }
-}
-
-/** Counts the names in a parsed value. Of a name that the text has twice the parser kept one. */
-function namesIn(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 0
-  const members: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)
-  let names = members === value ? 0 : members.length
-  for (const each of members) names += namesIn(each)
-  return names
-}
-
-function repeatedName(text: string): Refusal {
-  const path = (jsonFaults(text).repeated[0] ?? []).join('.').slice(0, 200)
+function twice(path: string): Refusal {
   const message = 'is there twice. Expected each name once.'
   return invalid(`${path} ${message}`, { details: { issues: [{ path, message }] } })
 }

@@ -22,6 +22,11 @@ function lineOf(line: object): string {
   return JSON.stringify({ kind: 'limit', name: 'crm', version: 0, ...line })
 }
 
+test('a line that has a name twice is refused with its path', () => {
+  const line = '{"kind":"limit","name":"a","version":0,"policy":{"rule":{"every":1,"every":2}}}'
+  expect(() => readLine(line, 7)).toThrow('Line 7 is invalid: policy.rule.every is there twice.')
+})
+
 describe('the line of a limit is refused, with the member and the expected value, for', () => {
   test.each<[string, object, string]>([
     ['a rate without burst', { rule: without(rate, 'burst') }, 'policy.rule.burst: Invalid input: expected number'],

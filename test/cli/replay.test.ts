@@ -71,7 +71,7 @@ describe('sluice replay', () => {
   it.each<[string, string[], string]>([
     ['no policy', ['--since', '1h'], '--policy'],
     ['a policy that is none', ['--policy', '1 per blue', '--since', '1h'], 'policy.invalid'],
-    ['JSON that is none', ['--policy', '{rate:1}', '--since', '1h'], 'is not JSON'],
+    ['JSON that is none', ['--policy', '{rate:1}', '--since', '1h'], 'not JSON from line 1, column'],
     ['a misspelt field', ['--policy', '{"rate":1,"per":"1m","burts":2}', '--since', '1h'], 'did you mean burst'],
     ['neither store nor file', ['--policy', '1/s'], '--since 24h'],
     ['a time that is none', ['--policy', '1/s', '--since', 'soon'], 'since is invalid'],
@@ -80,8 +80,14 @@ describe('sluice replay', () => {
     ['a file that is not there', ['--policy', '1/s', '--file', '/nowhere/x'], 'cannot be read'],
     ['a folder', ['--policy', '1/s', '--file', folder], 'cannot be read'],
     ['a line that is not JSON', ['--policy', '1/s', '--file', file('a', '{"at":0}\n{at}')], 'line 2 is not JSON'],
-    ['a line without a time', ['--policy', '1/s', '--file', file('b', '{"at":0}\n{"key":"a"}')], 'arrival 2'],
-    ['a line that is no object', ['--policy', '1/s', '--file', file('c', '[]')], 'arrival 1'],
+    ['a line without a time', ['--policy', '1/s', '--file', file('b', '\n{"at":0}\n\n{"key":"a"}')], 'b, line 4: at'],
+    ['a name twice', ['--policy', '1/s', '--file', file('e', '{"at":0}\n{"at":0,"at":1}')], 'line 2 is invalid: at is'],
+    [
+      'a name twice in the policy',
+      ['--policy', '{"rate":1,"rate":2,"per":"1s"}', '--file', '-'],
+      'rate is there twice',
+    ],
+    ['a line that is no object', ['--policy', '1/s', '--file', file('c', '[]')], 'c, line 1'],
     ['no run time', ['--policy', '1 at once', '--file', file('d', '{"at":0}')], 'Give runTime'],
   ])('refuses %s with 2', async (_name, args, message) => {
     const { code, out, err } = await sluice(

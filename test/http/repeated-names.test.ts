@@ -8,13 +8,13 @@ const ID = '01a20021-deb9-7f2f-a3ad-017f490bb225'
 const HEADERS = { 'Content-Type': 'application/json', 'X-Sluice-Request': '1' }
 
 async function send(
-  door: { fetch: HttpHarness['app']['fetch'] },
+  door: (request: Request) => Promise<Response>,
   path: string,
   body: string,
   method = 'POST',
 ): Promise<{ status: number; error: Json }> {
-  const request = new Request(`http://server${path}`, { method, headers: HEADERS, body })
-  const response = await door.fetch(request)
+  const sent: RequestInit = { method, headers: HEADERS, body }
+  const response = await door(new Request(`http://server${path}`, sent))
   return { status: response.status, error: ((await response.json()) as Json)['error'] as Json }
 }
 
@@ -27,7 +27,7 @@ test.each([
   [`{"type":"work","args":["${'x'.repeat(10_000_000)}",{"a":1,"a":2}]}`, 'args.1.a'],
 ])('%.70s is refused with the path %s, and nothing is stored', async (body, path) => {
   const d = await HttpHarness.open()
-  const { status, error } = await send(d.app, '/ojs/v1/jobs', body)
+  const { status, error } = await send((request) => d.app.fetch(request), '/ojs/v1/jobs', body)
   expect([status, error]).toMatchObject([
     400,
     {
@@ -46,7 +46,7 @@ test.each([
   '{"type":"work","args":[{"__proto__":{"a":1},"constructor":1}]}',
 ])('%s has no name twice', async (body) => {
   const d = await HttpHarness.open()
-  expect((await send(d.app, '/ojs/v1/jobs', body)).status).toBe(201)
+  expect((await send((request) => d.app.fetch(request), '/ojs/v1/jobs', body)).status).toBe(201)
 })
 
 describe('every request that changes something refuses it', () => {
@@ -54,14 +54,19 @@ describe('every request that changes something refuses it', () => {
   test.each(changing.map((route) => [`${route.method} ${route.path}`, route] as const))('%s', async (_, route) => {
     const d = await HttpHarness.open({ http: { testMode: true } })
     const path = route.path.replace(':id', ID).replaceAll(/:\w+/g, 'mail')
-    const { status, error } = await send(d.app, path, '{"x_a":1,"x_a":2}', route.method)
+    const { status, error } = await send((request) => d.app.fetch(request), path, '{"x_a":1,"x_a":2}', route.method)
     expect([status, error['message']]).toEqual([400, 'x_a is there twice. Expected each name once.'])
   })
 
   test('also at a mounted monitor', async () => {
     const d = await HttpHarness.open()
     const monitor = monitorHandler({ sluice: d.sluice, clock: d.clock, authorize: () => 'operator' })
-    const { status, error } = await send(monitor, '/monitor/v1/queues/q/pause', '{"reason":"a","reason":"b"}', 'PUT')
+    const { status, error } = await send(
+      (request) => monitor.fetch(request),
+      '/monitor/v1/queues/q/pause',
+      '{"reason":"a","reason":"b"}',
+      'PUT',
+    )
     expect([status, error['message']]).toEqual([400, 'reason is there twice. Expected each name once.'])
     monitor.close()
   })

@@ -1,10 +1,11 @@
 import type { Command } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { quote } from '../../base/options.ts'
+import { pathText, repeatedName } from '../../base/json-text.ts'
 import type { Arrival, Replay, ReplayedWaits } from '../../policy/forecast/replay.ts'
 import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
+import { jsonOf } from '../json.ts'
 import { linesIn } from '../ndjson.ts'
 import { type Column, tableOf } from '../table.ts'
 import {
@@ -97,36 +98,34 @@ async function ofFile(flags: ReplayFlags, path: string): Promise<void> {
         `--${name} and --file exclude each other: each line of a file says all. Omit --${name}.`,
       )
   const policy = policyOf(flags.policy)
-  const { replay: replayArrivals } = await import('../../policy/forecast/replay.ts')
+  const { replayNamed } = await import('../../policy/forecast/replay.ts')
   const { runTime } = flags
-  const arrivals = await arrivalsIn(path)
-  const found = replayArrivals(policy, arrivals, runTime === undefined ? {} : { runTime: runTime as Duration })
+  const { arrivals, lines } = await arrivalsIn(path)
+  const nameOf = (place: number): string => lineOf(path, lines[place])
+  const found = replayNamed(policy, arrivals, nameOf, runTime === undefined ? {} : { runTime: runTime as Duration })
   await showView(flags, viewOf(found, false))
 }
 
 /** The policy of `--policy`, unchecked: an object in JSON, or a text. */
 function policyOf(text: string): Policy | string {
-  if (!text.trimStart().startsWith('{')) return text
-  try {
-    return JSON.parse(text) as Policy
-  } catch (cause) {
-    throw new SluiceError(
-      'cli.usage',
-      `--policy is invalid: ${quote(text)} is not JSON. Expected {"rate":100,"per":"1m"}, or 100/m.`,
-      { cause },
-    )
-  }
+  return text.trimStart().startsWith('{') ? (jsonOf(text, '--policy', '{"rate":100,"per":"1m"}') as Policy) : text
 }
 
 /** Reads one arrival per line; empty lines do not count. */
-async function arrivalsIn(path: string): Promise<Arrival[]> {
+async function arrivalsIn(path: string): Promise<{ arrivals: Arrival[]; lines: number[] }> {
   const arrivals: Arrival[] = []
+  const lines: number[] = []
   for await (const { line, text } of linesIn(path)) {
     if (arrivals.length >= MOST_LINES)
       throw new SluiceError('cli.usage', `${path} has more than ${groupDigits(MOST_LINES)} arrivals. Split the file.`)
-    arrivals.push(arrivalIn(text, `${path}, line ${line}`))
+    arrivals.push(arrivalIn(text, lineOf(path, line)))
+    lines.push(line)
   }
-  return arrivals
+  return { arrivals, lines }
+}
+
+function lineOf(path: string, line: number | undefined): string {
+  return `${path}, line ${line}`
 }
 
 function arrivalIn(text: string, what: string): Arrival {
@@ -138,6 +137,12 @@ function arrivalIn(text: string, what: string): Arrival {
       cause,
     })
   }
+  const repeated = repeatedName(text, value)
+  if (repeated)
+    throw new SluiceError(
+      'cli.usage',
+      `${what} is invalid: ${pathText(repeated)} is there twice. Expected each name once.`,
+    )
   return value as Arrival
 }
 

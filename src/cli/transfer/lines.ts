@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { MAX_DURATION_US } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { inexactNumber } from '../../base/exact-numbers.ts'
+import { pathText, repeatedName } from '../../base/json-text.ts'
 import { isJobId } from '../../base/ids.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
@@ -88,7 +89,10 @@ export type ReadLine =
 /** Reads one line. @throws {SluiceError} `cli.usage`, which names the line and what is wrong with it */
 export function readLine(text: string, number: number): ReadLine {
   try {
-    const parsed = Line.safeParse(JSON.parse(text))
+    const json: unknown = JSON.parse(text)
+    const repeated = repeatedName(text, json)
+    if (repeated) throw bad(number, `${pathText(repeated)} is there twice`)
+    const parsed = Line.safeParse(json)
     const inexact = inexactNumber(text)
     if (inexact) throw bad(number, `${inexact.path}: ${inexact.message}`)
     if (parsed.success) return converted(parsed.data)

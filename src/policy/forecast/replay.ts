@@ -81,18 +81,28 @@ export function replay(
   arrivals: Iterable<Arrival>,
   options: { readonly runTime?: Duration } = {},
 ): Replay {
-  checkOptions(options, ['runTime'], 'replay')
-  const rules = enforced(normalisePolicy(policy, 'replay'))
-  const runUs = options.runTime === undefined ? null : durationUs(options.runTime, 'replay: runTime')
   if (typeof arrivals !== 'object' || arrivals === null || !(Symbol.iterator in arrivals))
     throw new SluiceError(
       'option.invalid',
       `replay: the arrivals are invalid: ${show(arrivals)}. Expected a list such as [{ at, key }].`,
     )
+  return replayNamed(policy, arrivals, (place) => `replay: arrival ${place + 1}`, options)
+}
+
+/** As `replay`. @param nameOf the name of an arrival in messages, by its place from 0 on */
+export function replayNamed(
+  policy: Policy | string,
+  arrivals: Iterable<Arrival>,
+  nameOf: (place: number) => string,
+  options: { readonly runTime?: Duration } = {},
+): Replay {
+  checkOptions(options, ['runTime'], 'replay')
+  const rules = enforced(normalisePolicy(policy, 'replay'))
+  const runUs = options.runTime === undefined ? null : durationUs(options.runTime, 'replay: runTime')
   const checked: CheckedArrival[] = []
   let place = 0
   for (const arrival of arrivals) {
-    const found = checkArrival(arrival, rules, `replay: arrival ${++place}`)
+    const found = checkArrival(arrival, rules, nameOf(place++))
     if (found) checked.push(found)
   }
   return replayed(rules, checked, runUs)
