@@ -1,5 +1,8 @@
 /** JSON text as a person wrote it: where it is broken, and which names it repeats. */
 
+import { brief } from './options.ts'
+import { LONGEST_NAME } from './text.ts'
+
 /** The way to a member of a JSON value: names of objects, and places in lists from 0 on. */
 export type JsonPath = readonly (string | number)[]
 
@@ -80,10 +83,14 @@ export function jsonFaults(text: string): JsonFaults {
   }
 }
 
-/** The path of a member of an object, as in `limits.crm`. */
+/** The path of a member of an object, as in `limits.crm`. A name that is too long is cut. */
 export function within(path: string, name: string): string {
-  const shown = /^[A-Za-z_$][\w$-]*$/.test(name) ? name : JSON.stringify(name)
+  const shown = /^[A-Za-z_$][\w$-]*$/.test(name) ? cut(name) : JSON.stringify(cut(name))
   return path === '' ? shown : `${path}.${shown}`
+}
+
+function cut(name: string): string {
+  return name.length > LONGEST_NAME ? brief(name) : name
 }
 
 /** Writes a path, as in `limits.crm[0]`. */

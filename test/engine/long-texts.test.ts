@@ -1,10 +1,13 @@
 // A message shows the beginning of what was given, however long that is: a log line has a bound.
 import { expect, onTestFinished, test } from 'vitest'
+import { graphFromJson } from '../../src/exports/flows.ts'
 import { limit, silentLogger, Sluice } from '../../src/exports/index.ts'
 import { createLimiter } from '../../src/exports/limiter.ts'
 
 const LONG = 'x'.repeat(50_000)
 const MOST = 1000
+
+const memory = () => createLimiter({ backend: 'memory:', limits: [limit('a', '1/s')] })
 
 const CALLS: readonly (readonly [string, (engine: Sluice) => unknown])[] = [
   ['an event', (engine) => engine.on(LONG as never, () => undefined)],
@@ -19,6 +22,13 @@ const CALLS: readonly (readonly [string, (engine: Sluice) => unknown])[] = [
   ['a store', () => new Sluice({ store: LONG, tasks: [] })],
   ['a backend of budgets', () => new Sluice({ store: 'sqlite::memory:', tasks: [], budgets: { a: LONG } })],
   ['a backend of a limiter', () => createLimiter({ backend: LONG, limits: [] })],
+  ['a limit that a backend lacks', () => memory().override(LONG, '1/s')],
+  ['a job whose result is asked', (engine) => engine.jobs.result(LONG)],
+  ['a limit to pause', (engine) => engine.limits.pause(LONG)],
+  ['a limit to change', (engine) => engine.limits.override(LONG, undefined, LONG)],
+  ['the path of a key', () => limit('a', '1/s').by(`${LONG}..`)],
+  ['a field of a graph', () => graphFromJson(JSON.stringify({ name: 'a', [LONG]: 1 }))],
+  ['a step of a graph', () => graphFromJson({ name: 'a', steps: { [LONG]: { task: 'a', after: ['b'] } } })],
   ['a limit of a fail mode', () => createLimiter({ backend: 'memory:', limits: [], failMode: { [LONG]: 'open' } })],
 ]
 

@@ -137,7 +137,7 @@ export class LimitsApi {
     options: { until?: Duration | Date } & Remark = {},
   ): Promise<void> {
     const name = nameOf(limit)
-    const found = changeIn(change, await this.#policyFor(change, name), `limit ${name}`)
+    const found = changeIn(change, await this.#policyFor(change, name), `limit ${brief(name)}`)
     await this.#change(limit, key, 'override', found, options)
   }
 

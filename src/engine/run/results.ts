@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions } from '../../base/options.ts'
+import { brief, checkOptions } from '../../base/options.ts'
 import { PassingMap } from '../../base/passing-map.ts'
 import { errorFrom } from '../../jobs/stored-error.ts'
 import type { JobRecord, NewJob } from '../../jobs/job.ts'
@@ -94,7 +94,10 @@ export class Results {
     if (job === null) {
       // Its run here may have deleted it, and then hands its result over once the store has answered.
       if (this.#running.has(id)) return
-      const error = new SluiceError('job.not_found', `The job ${id} is no longer stored. Its retention may be over.`)
+      const error = new SluiceError(
+        'job.not_found',
+        `The job ${brief(id)} is no longer stored. Its retention may be over.`,
+      )
       for (const waiter of waiters) if (this.#leave(id, waiter)) waiter.reject(error)
     } else if (isFinal(job.state)) for (const waiter of waiters) if (this.#leave(id, waiter)) finish(job, waiter)
   }

@@ -1,4 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
+import { brief } from '../../base/options.ts'
 import type { BucketUse, Granted } from '../contract/limiter.ts'
 
 /** A call that waits for its units. */
@@ -78,5 +79,5 @@ export function full(waiting: number): SluiceError {
 
 /** The failure of a call whose backend does not know a limit. */
 export function unknown(limit: string): SluiceError {
-  return new SluiceError('limit.unknown', `The backend does not know the limit ${limit}.`)
+  return new SluiceError('limit.unknown', `The backend does not know the limit ${brief(limit)}.`)
 }

@@ -1,5 +1,6 @@
 /** Changes of limits, as plain data: each makes a new timeline of one limit. */
 import { SluiceError } from '../../base/errors.ts'
+import { brief } from '../../base/options.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import { applyOverride, type OverrideEvent } from '../../policy/limits/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/limits/timeline.ts'
@@ -46,7 +47,7 @@ export function changeEvent(timeline: Timeline, request: ChangeRequest, sinceUs:
 
 /** The error of a verb whose limit is not defined, or was lost. */
 export function undefinedLimit(limit: string): SluiceError {
-  return new SluiceError('limit.unknown', `No limit ${limit} is defined. List it in createLimiter({ limits }).`)
+  return new SluiceError('limit.unknown', `No limit ${brief(limit)} is defined. List it in createLimiter({ limits }).`)
 }
 
 /** The ends of overrides and pauses that are over, as changes; empty: none is. */

@@ -208,9 +208,8 @@ function checkKey(value: unknown, what: string): Key {
 function keySource<I>(by: unknown, what: string): KeySource<I> {
   if (typeof by === 'function') return { kind: 'fn', fn: by as (input: I) => Key | null | undefined }
   if (isPath(by)) return { kind: 'path', path: by }
-  const shown = typeof by === 'string' ? `'${by}'` : `a ${typeof by}`
   throw new SluiceError(
     'limit.key.invalid',
-    `${what}: by is invalid: ${shown}. Expected a function of the input, or a path like 'a.b'.`,
+    `${what}: by is invalid: ${show(by)}. Expected a function of the input, or a path like 'a.b'.`,
   )
 }

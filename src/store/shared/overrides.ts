@@ -1,4 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
+import { brief } from '../../base/options.ts'
 import { applyOverride, type OverrideEvent, type PolicyChange } from '../../policy/limits/override.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { Override, OverrideRequest } from '../contract/limits.ts'
@@ -48,7 +49,7 @@ export function requested(
   { limit, key, kind, untilUs, by, reason, change: given }: OverrideRequest,
   sinceUs: number,
 ): Omit<OverrideEvent, 'revision'> | null {
-  if (!timeline.definition) throw new SluiceError('limit.unknown', `No limit ${limit} is defined in this store.`)
+  if (!timeline.definition) throw new SluiceError('limit.unknown', `No limit ${brief(limit)} is defined in this store.`)
   const change = kind === 'pause' && given ? PAUSE : given
   const stands = timeline.records().some((each) => each.ended === null && each.kind === kind && each.key === key)
   if (change === null && !stands) return null
