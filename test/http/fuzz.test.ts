@@ -3,7 +3,8 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { seededRandom } from '../../src/exports/index.ts'
+import { workflow } from '../../src/exports/flows.ts'
+import { input, seededRandom, task } from '../../src/exports/index.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import { createManualClock } from '../../src/testing/manual-clock.ts'
 import { everyStore, type StoreKind } from '../stores.ts'
@@ -11,7 +12,10 @@ import { HttpHarness } from './http-harness.ts'
 import { sized } from '../sized.ts'
 
 /** By store: what is tried is the same on both, and a request over a network costs five times as much. */
-const REQUESTS = { sqlite: sized(4000, 40_000), postgres: sized(1000, 10_000) }
+const REQUESTS = {
+  sqlite: sized(4000, 40_000),
+  postgres: sized(1000, 10_000),
+}
 const SEED = 20_261_121
 
 type Random = ReturnType<typeof seededRandom>
@@ -37,6 +41,16 @@ const ODD: readonly unknown[] = [
   '9999-12-31T23:59:59Z',
   '0000-01-01T00:00:00Z',
   '-271821-04-20T00:00:00Z',
+  '2016-12-31T23:59:60Z',
+  '2026-01-01T00:00:00',
+  '+275760-09-13T00:00:00.001Z',
+  -0,
+  9_007_199_254_740_993n.toString(),
+  '\u202eabc\u0007\u001b[2J',
+  '*'.repeat(300),
+  '5/s burst 0',
+  '1e3/s',
+  '999999999999h',
   'x'.repeat(5000),
   '../../etc/passwd',
   "'; DROP TABLE jobs; --",
@@ -111,7 +125,51 @@ const GOOD: Readonly<Record<string, unknown>> = {
   bulk_retry: { filter: { state: 'discarded', queue: 'q' }, confirm: true },
   bulk_cancel: { filter: { type: 'a' }, confirm: true },
   bulk_delete: { filter: { since: '2026-01-01T00:00:00Z' }, confirm: true },
+  createWorkflow: {
+    name: 'w',
+    steps: [
+      { id: 'a', type: 'a', args: [1], depends_on: [] },
+      { id: 'b', type: 'b', args: [], depends_on: ['a'], options: { queue: 'q', priority: 1 } },
+    ],
+    callbacks: { on_success: { type: 'c', args: [] } },
+  },
+  startFlow: { workflow: 'flow', input: { a: 1 }, key: 'k', delay: 'PT1S' },
+  signalFlow: { name: 'go', payload: { a: 1 }, once: 'x' },
+  retryFlow: { from: 'first' },
+  monitorStartBulk: {
+    action: 'move',
+    filter: { state: 'available', queue: 'q', 'meta.a': '1' },
+    to: 'q2',
+    reason: 'r',
+  },
+  monitorEnqueueJob: {
+    task: 'work',
+    input: { a: 1 },
+    queue: 'q',
+    priority: 1,
+    attempts: 2,
+    runAt: '1h',
+    unique: 'u',
+    limits: [{ limit: 'crm', key: 'k' }],
+    weight: 1,
+    reason: 'r',
+  },
+  monitorStartFlow: { workflow: 'flow', input: { a: 1 }, key: 'k', delay: '1s', reason: 'r' },
+  monitorSignalFlow: { signal: 'go', payload: 1, once: 'x', reason: 'r' },
+  monitorRetryFlow: { from: 'first', reason: 'r' },
+  monitorCancelFlow: { reason: 'r' },
+  monitorChangeJob: { priority: 3, reason: 'r' },
+  monitorRunJob: { reason: 'r' },
+  monitorBoundQueue: { maxDepth: 3, warnAt: 0.5, reason: 'r' },
+  monitorWhatIf: { policy: '10/s', change: { rate: 3 } },
 }
+/** Requests about limits have names of their own for all keys and for one. */
+const OF_LIMITS: readonly (readonly [RegExp, unknown])[] = [
+  [/Override/, { change: { rate: 3, per: '1s' }, until: '1h', reason: 'r' }],
+  [/Pause/, { until: '1h', reason: 'r' }],
+  [/Penal/, { until: '1h', reason: 'r' }],
+]
+const goodOf = (name: string): unknown => GOOD[name] ?? OF_LIMITS.find(([of]) => of.test(name))?.[1]
 const QUERIES = [
   '',
   '?limit=5',
@@ -123,6 +181,11 @@ const QUERIES = [
   '?confirm=true',
   '?%00=%ff&limit=1e9',
   '?since=+PT1S&until=never',
+  '?size=3&state=available,active&tag=a&tag=b&meta.a=1',
+  '?since=0000-01-01T00:00:00Z&until=9999-12-31T23:59:60Z&q=%E2%80%AE%00',
+  '?error=%FF&flow=x&schedule=%F0&uniqueKey=%00&limit=crm&key=%00',
+  '?step=10s&from=2026-01-01T00:00:00Z&to=-1&window=1h&at=5',
+  '?order=waiting&search=%00&sort=x&cursor=e30&partition=%E2',
 ]
 
 function pick<T>(random: Random, of: readonly T[]): T {
@@ -161,7 +224,7 @@ function spoilText(random: Random, text: string): string {
 }
 
 function headersOf(random: Random): Record<string, string> {
-  const headers: Record<string, string> = { 'Content-Type': 'application/openjobspec+json' }
+  const headers: Record<string, string> = { 'Content-Type': 'application/openjobspec+json', 'X-Sluice-Request': '1' }
   if (random.next() < 0.05) headers['Content-Type'] = pick(random, ['text/html', 'application/json', ''])
   if (random.next() < 0.05)
     headers['X-OJS-Tenant'] = pick(random, ['acme', 'a/b', 'ü', 'x'.repeat(300)]).replace('ü', '%')
@@ -191,6 +254,15 @@ async function reader(kind: StoreKind, store: string): Promise<() => Promise<str
 
 const kinds = await everyStore('spoilt requests')
 
+const work = task('work', { run: async () => 1 })
+const flow = workflow('flow', input<unknown>(), {
+  signals: { go: input<unknown>() },
+  async run(_, steps) {
+    await steps.step('first', () => 1)
+    await steps.signal('go')
+  },
+})
+
 test.each(kinds)(
   'spoilt requests on $name: never an error of the server’s own, and a refusal changes nothing',
   async (kind) => {
@@ -200,11 +272,13 @@ test.each(kinds)(
     const limits = { limits: { crm: { rate: 5, per: '1s' }, slots: { concurrency: 2 } } } as const
     const d = await HttpHarness.open({
       clock,
-      engine: { store, durability: 'process' },
+      engine: { store, durability: 'process', tasks: [work], workflows: [flow] },
       http: { maxBodyBytes: 200_000, limits },
     })
     const stored = await reader(kind, store)
-    const routes = ROUTES.filter(({ name }) => !['streamEvents', 'monitorStream', 'reset'].includes(name))
+    const routes = ROUTES.filter(
+      ({ name }) => !['streamEvents', 'monitorStream', 'monitorDrainQueue', 'reset'].includes(name),
+    )
     let id = await d.push()
     const statuses = new Map<number, number>()
     const failures: string[] = []
@@ -220,9 +294,9 @@ test.each(kinds)(
           ':id',
           random.next() < 0.7 ? id : encodeURIComponent(pick(random, ODD_NAMES).slice(0, 50).replaceAll('\uD800', '?')),
         )
-        .replace(/:[a-z]+/, random.next() < 0.7 ? pick(random, ['q', 'k', 'c']) : encodeURIComponent('Ö\0/'))
+        .replace(/:[a-z]+/, random.next() < 0.7 ? pick(random, ['q', 'k', 'c', 'crm']) : encodeURIComponent('Ö\0/'))
       const query = random.next() < 0.3 ? pick(random, QUERIES) : ''
-      const good = withIds(GOOD[route.name], id)
+      const good = withIds(goodOf(route.name), id)
       const body = spoilText(random, JSON.stringify(random.next() < 0.15 ? good : spoil(random, good)) ?? '')
       const headers = headersOf(random)
       const looks = i % 10 === 0
@@ -268,7 +342,7 @@ test.each(kinds)(
       if (response.status >= 500) failures.push(`${method} ${path} → ${response.status}`)
     }
     for (const { method, name, path, query } of ROUTES.filter((route) => route.name !== 'reset')) {
-      const body = withIds(GOOD[name], id) ?? {}
+      const body = withIds(goodOf(name), id) ?? {}
       if (path.includes(':')) await ask(method, path.replaceAll(/:[a-z]+/g, '%00'), body)
       const good = path.replace(':id', id).replaceAll(/:[a-z]+/g, 'q')
       const members = Object.keys((query as { readonly shape?: object } | undefined)?.shape ?? {})
