@@ -13,6 +13,19 @@ describe.each(stores)('on $name', ({ create }) => {
     const opened = new Promise<void>((resolve) => (open = resolve))
     return { open, opened }
   }
+  test('the wait of a job of a paused queue is explained by the pause', async () => {
+    const mail = task('mail.send', { queue: 'mail', run: () => undefined })
+    const sluice = new Sluice({ store: create(), tasks: [mail], logger: silentLogger })
+    onTestFinished(() => sluice.stop({ within: 0 }))
+    await sluice.start()
+    await sluice.queues.pause('mail')
+    const told = await sluice.jobs.explain((await mail.enqueue()).id)
+    expect(told).toMatchObject({ paused: true, served: false, known: true })
+    expect(told.words).toBe(
+      'The job waits for a free slot of queue mail, at position 1 of its lane. Queue mail is paused.',
+    )
+  })
+
   test('a queue is looked at, paused, resumed and bounded', async () => {
     const work = task('work', input<number>(), { queue: 'mail', run: () => undefined })
     const other = task('other', { run: () => undefined })

@@ -50,7 +50,9 @@ export interface JobExplanation {
   readonly exact: boolean
   /** The time at which it is discarded unless it has started; null: never. */
   readonly givenUpAt: Date | null
-  /** A live process serves its queue. */
+  /** Its queue is paused: none of its jobs starts. */
+  readonly paused?: true
+  /** A live process serves its queue, and the queue is not paused. */
   readonly served: boolean
   /** A live process that serves its queue lists its task. */
   readonly known: boolean
@@ -59,7 +61,7 @@ export interface JobExplanation {
 
 /** Says why a job waits, until when and behind whom. */
 export function wordsFor(found: Omit<JobExplanation, 'words'>): string {
-  const { job, expectedStart, givenUpAt, served, known } = found
+  const { job, expectedStart, givenUpAt, paused, served, known } = found
   const at = expectedStart?.toISOString()
   if (job.state === 'scheduled' && found.waitsOn)
     return `${waitInWords(found)}${pausesInWords(found)}${at ? ' It is rescheduled to its expected start.' : ''}`
@@ -69,7 +71,8 @@ export function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   if (job.state === 'active' && at) return `The job was granted its budget ahead, and starts at ${at}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
   const turns = `${headroomInWords(found)}${guardInWords(found)}${guaranteeInWords(found)}${turnsInWords(found)}`
-  const unserved = served ? '' : ` No live process serves queue ${job.queue}.`
+  const idle = paused ? ` Queue ${job.queue} is paused.` : ` No live process serves queue ${job.queue}.`
+  const unserved = served ? '' : idle
   const bound = givenUpAt ? ` It is discarded unless it starts by ${givenUpAt.toISOString()}.` : ''
   if (served && !known && !found.unresolved) return `The job waits: no live worker lists task ${job.task}.${bound}`
   return `${waitInWords(found)}${turns}${pausesInWords(found)}${unserved}${bound}`

@@ -325,6 +325,7 @@ export class JobsApi {
       position,
       linePosition,
       exact: explanation.exact,
+      ...(explanation.paused && { paused: true as const }),
       served,
       known,
     }

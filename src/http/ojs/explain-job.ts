@@ -69,6 +69,7 @@ export function explanationJson(
     expected_start: time(found.expectedStart),
     exact: found.exact,
     given_up_at: time(found.givenUpAt),
+    paused: found.paused,
     served: found.served,
     fair_key: found.fairKey,
     share: found.share,

@@ -58,7 +58,9 @@ export interface Explanation {
   readonly exact: boolean
   /** The time when it is discarded unless it has started; null: never. */
   readonly givenUpAtUs: number | null
-  /** A live worker serves its queue. */
+  /** Its queue is paused: none of its jobs starts. */
+  readonly paused?: true
+  /** A live worker serves its queue, and the queue is not paused. */
   readonly served: boolean
   /** A live worker that serves its queue lists its task. */
   readonly known: boolean

@@ -8,7 +8,7 @@ import { loadBuckets } from './buckets.ts'
 import { column, columns } from './columns.ts'
 import type { Override } from '../contract/limits.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
-import { bucketsOfQueue, heldAsWhole, type LimitedQueue } from './queue-limits.ts'
+import { bucketsOfQueue, heldAsWhole, LIMITED, type LimitedQueue } from './queue-limits.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get as first, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
@@ -43,7 +43,6 @@ const AHEAD = `SELECT (SELECT count(*) FROM sluice.jobs a WHERE a.lane = j.lane 
   FROM sluice.jobs j WHERE j.seq = $1`
 const MAX_PRIORITY = 100
 const NO_WAIT = { waitsOn: null, headroom: null, position: null, linePosition: null, overrides: [], untilUs: null }
-const LIMITED = `SELECT name, limits, limit_name FROM sluice.queues WHERE limit_name IS NOT NULL OR limits <> '[]'`
 
 /** Explains why a job waits: its lane's bucket, its place, and its possible start. */
 export function* explain(access: Access, id: string): Reading<Explanation | null> {

@@ -1,10 +1,12 @@
 import type { Contender, WaitingUnits } from '../../policy/admission/wait-order.ts'
 import type { TurnState } from '../../policy/admission/turn.ts'
-import { type Columns, columns, numbers } from './columns.ts'
+import { column, type Columns, columns, numbers } from './columns.ts'
+import { heldAsWhole, LIMITED, type LimitedQueue } from './queue-limits.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get } from './sql.ts'
-import { STATE } from './state.ts'
+import { LANE, STATE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
+import { servedQueues } from './workers.ts'
 
 /** The first jobs of one lane: those that start before the job in question. */
 export interface LaneFront extends Readonly<TurnState> {
@@ -14,8 +16,26 @@ export interface LaneFront extends Readonly<TurnState> {
   readonly at: number
 }
 
-/** The columns of a lane that takes turns with others. */
-export const CONTENDER: Columns<Omit<Contender, 'levels'>> = columns(numbers('id', 'turn', 'taken', 'share', 'head'))
+/** A lane that takes turns with others. */
+export interface LaneInTurn extends Contender {
+  /** Its queue has limits of its own: while they hold it back, the others pass. */
+  readonly isOfLimitedQueue: boolean
+}
+
+/** The lanes that take turns at a bucket. */
+export interface Turns {
+  readonly lanes: readonly LaneInTurn[]
+  /** No worker takes jobs of any other lane that needs the bucket. */
+  readonly areAll: boolean
+}
+
+/** The columns of a lane that may take turns with others. */
+export const CONTENDER: Columns<
+  Omit<Contender, 'levels'> & { readonly state: number; readonly queue: string | number }
+> = columns({
+  ...numbers('id', 'turn', 'taken', 'share', 'head', 'state'),
+  queue: column<string | number>('queue'),
+})
 
 /** The total cost of a lane's first jobs; null without jobs. A free job counts neither as a start nor as the least. */
 export type CostRow = readonly [
@@ -37,18 +57,24 @@ const waitingOf = ({ laneKey }: Access, place: string): string =>
 const frontOf = (access: Access): string => `${waitingOf(access, '$3')} ORDER BY priority DESC, seq LIMIT $4`
 
 /**
- * The lanes that need this bucket and no other, with their waiting jobs by level. A store may stop after a number of
- * lanes, which makes the answer inexact.
+ * The lanes that need this bucket and no other, with their waiting jobs by level. Lanes of a queue that is paused or that
+ * no live worker serves take no turns, nor do parked ones. A store may stop after a number of lanes.
  */
-export function* contendersOf(access: Access, bucket: StoredBucket): Reading<Contender[]> {
+export function* turnsAt(access: Access, bucket: StoredBucket, nowUs: number): Reading<Turns> {
   const levels = `SELECT priority, count(*) ${waitingOf(access, '$1')} GROUP BY priority ORDER BY priority DESC`
-  const contenders: Contender[] = []
-  for (const row of yield* ask(() => access.lanesOf(bucket))) {
-    const lane = CONTENDER.read(row)
-    const rows = yield* all<[number, number]>(access.db, levels, lane.id)
-    contenders.push({ ...lane, levels: rows.map(([priority, count]) => ({ priority, count })) })
+  const served = yield* servedQueues(access, nowUs)
+  const limited = yield* all<LimitedQueue>(access.db, LIMITED)
+  const rows = yield* ask(() => access.lanesOf(bucket))
+  const lanes: LaneInTurn[] = []
+  for (const row of rows) {
+    const { state, queue: stored, ...lane } = CONTENDER.read(row)
+    const queue = access.queueName(stored)
+    if (state === LANE.parked || !served.has(queue)) continue
+    const counts = yield* all<[number, number]>(access.db, levels, lane.id)
+    const isOfLimitedQueue = heldAsWhole(limited, queue, [])
+    lanes.push({ ...lane, levels: counts.map(([priority, count]) => ({ priority, count })), isOfLimitedQueue })
   }
-  return contenders
+  return { lanes, areAll: rows.length === bucket.lanes }
 }
 
 /** The cost of a lane's first jobs. @param free retries cost nothing. @param keptUs leaves out jobs discarded before then */

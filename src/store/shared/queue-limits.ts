@@ -7,6 +7,10 @@ export type StoredDeclaration = readonly [limits: string | null, version: number
 /** A queue with limits of its own: those declared by code, as JSON text, and the one set by an operator. */
 export type LimitedQueue = readonly [queue: string, limits: string | null, given: string | null]
 
+/** The queues with limits of their own. */
+export const LIMITED =
+  "SELECT name, limits, limit_name FROM sluice.queues WHERE limit_name IS NOT NULL OR limits <> '[]'"
+
 /** The stored text of a queue's limits. */
 export function textOf({ uses }: DeclaredQueue): string {
   return JSON.stringify(uses)

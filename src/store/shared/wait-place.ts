@@ -3,7 +3,7 @@ import type { TurnState } from '../../policy/admission/turn.ts'
 import { keptBack, belowHeadroom } from '../../policy/limits/headroom.ts'
 import { freePermits, type LimitPolicy } from '../../policy/limits/limit.ts'
 import { isFollowed, loadStartUs, ruleStartUs } from '../../policy/limits/start-time.ts'
-import { contendersOf, costOf, jobsOf, type LaneFront } from './lane-fronts.ts'
+import { costOf, jobsOf, type LaneFront, turnsAt } from './lane-fronts.ts'
 import type { Reading } from './reading.ts'
 import type { Access } from './sql.ts'
 import type { StoredBucket } from './stored-bucket.ts'
@@ -57,7 +57,7 @@ export function* outlookOfLane(
 
 /**
  * The possible start of a job that needs only this bucket: the lanes that need it alone take turns. It is exact while
- * no lane also needs other buckets and no job ahead may be discarded before.
+ * none of them needs anything else and no job ahead may be discarded before.
  */
 export function* outlookOfWaitList(
   access: Access,
@@ -67,16 +67,27 @@ export function* outlookOfWaitList(
 ): Reading<Outlook> {
   const own: LaneFront = { id: job.lane, ...ALONE, count: job.ahead, at: 0 }
   if (bucket.lanes === 1) return yield* outlook(access, bucket, [own], job, nowUs)
-  const contenders = yield* contendersOf(access, bucket)
-  const lane = contenders.find(({ id }) => id === job.lane)
-  const levels = Math.max(...contenders.map((each) => each.levels.length), 0)
-  if (!lane || levels * contenders.length > PLACES_AT_MOST) return yield* outlookOfLane(access, job, bucket, 0, nowUs)
+  const { lanes, areAll } = yield* turnsAt(access, bucket, nowUs)
+  const lane = lanes.find(({ id }) => id === job.lane)
+  const levels = Math.max(...lanes.map((each) => each.levels.length), 0)
+  if (!lane || levels * lanes.length > PLACES_AT_MOST) return yield* outlookOfLane(access, job, bucket, 0, nowUs)
   const higher = lane.levels.filter(({ priority }) => priority > job.priority)
   const before = job.ahead - higher.reduce((sum, { count }) => sum + count, 0)
-  const counts = startsBefore(contenders, { lane: job.lane, priority: job.priority, before })
-  const fronts = contenders.map((each) => ({ ...each, count: counts.get(each.id) ?? 0, at: 0 }))
-  const found = yield* outlook(access, bucket, fronts, job, nowUs)
-  return { ...found, exact: found.exact && contenders.length === bucket.lanes }
+  const frontsOf = (those: typeof lanes): LaneFront[] => {
+    const counts = startsBefore(those, { lane: job.lane, priority: job.priority, before })
+    return those.map((each) => ({ ...each, count: counts.get(each.id) ?? 0, at: 0 }))
+  }
+  const certain = lanes.filter(({ id, isOfLimitedQueue }) => id === job.lane || !isOfLimitedQueue)
+  const found = yield* outlook(access, bucket, frontsOf(certain), job, nowUs)
+  return {
+    ...found,
+    place: placeBehind(frontsOf(lanes)),
+    exact: found.exact && areAll && certain.length === lanes.length,
+  }
+}
+
+function placeBehind(fronts: readonly LaneFront[]): number {
+  return 1 + fronts.reduce((sum, { count }) => sum + count, 0)
 }
 
 function* outlook(
@@ -87,7 +98,7 @@ function* outlook(
   nowUs: number,
 ): Reading<Outlook> {
   const { policy, active } = bucket
-  const place = 1 + fronts.reduce((sum, { count }) => sum + count, 0)
+  const place = placeBehind(fronts)
   if (!policy) return { place, startUs: null, exact: false }
   if (policy.mode === 'shadow') return { place, startUs: nowUs, exact: false }
   const free = freePermits(policy.concurrency, active) - keptBack(policy, job.given) >= place
@@ -96,8 +107,11 @@ function* outlook(
   const ahead = yield* costAhead(access, policy, fronts, 0)
   const found = yield* startUs(access, limited, fronts, job, ahead, nowUs)
   if (ahead.givenUpUs >= found.us) return { place, startUs: found.us, exact: found.exact && free }
-  // A discarded job ahead may make room. The instant without those jobs is a lower bound.
-  const certain = yield* costAhead(access, policy, fronts, found.us)
+  // A discarded job ahead may make room. The instant without those jobs is a lower bound. One of its own lane also
+  // moves this job to an earlier turn, which those of other lanes may be behind.
+  const own = fronts.filter(({ id }) => id === job.lane)
+  const { givenUpUs } = yield* costAhead(access, policy, own, 0)
+  const certain = yield* costAhead(access, policy, givenUpUs < found.us ? own : fronts, found.us)
   return { place, startUs: (yield* startUs(access, limited, null, job, certain, nowUs)).us, exact: false }
 }
 

@@ -74,9 +74,11 @@ export function* staffOf(
   queue: string,
   task: string,
   nowUs: number,
-): Reading<{ readonly served: boolean; readonly known: boolean }> {
+): Reading<{ readonly paused?: true; readonly served: boolean; readonly known: boolean }> {
   const live = yield* liveWorkers({ db }, nowUs)
-  return { served: (yield* unserved({ db }, live, [queue])).length === 0, known: knowsTask(live, queue, task) }
+  const known = knowsTask(live, queue, task)
+  if ((yield* pausedAmong({ db }, [queue])).length > 0) return { paused: true, served: false, known }
+  return { served: live.some(({ queues }) => queues.includes(queue)), known }
 }
 
 /** Those of these queues that are paused, or that no live worker serves. */
@@ -86,14 +88,13 @@ function* unserved(
   queues: readonly string[],
 ): Reading<string[]> {
   if (queues.length === 0) return []
-  const paused = yield* all<[string]>(
-    db,
-    'SELECT name FROM sluice.queues WHERE name = ANY ($1::text[]) AND paused',
-    queues,
-  )
   const served = new Set(live.flatMap((worker) => worker.queues))
-  for (const [queue] of paused) served.delete(queue)
+  for (const [queue] of yield* pausedAmong({ db }, queues)) served.delete(queue)
   return queues.filter((queue) => !served.has(queue))
+}
+
+function pausedAmong({ db }: Pick<Access, 'db'>, queues: readonly string[]): Reading<[string][]> {
+  return all<[string]>(db, 'SELECT name FROM sluice.queues WHERE name = ANY ($1::text[]) AND paused', queues)
 }
 
 /** The queues that a live worker serves, without those that are paused. */

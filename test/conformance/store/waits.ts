@@ -103,6 +103,78 @@ export function waits(backend: StoreBackend): void {
     expect(await w.explain('b2')).toMatchObject({ expectedStartUs: w.us(2000), givenUpAtUs: null, exact: false })
   })
 
+  test('a job of its lane that may be given up leaves it no later than jobs of other lanes', async () => {
+    const w = harness()
+    await w.define({ r: { window: 'fixed', max: 2, per: '1s' } })
+    await w.add('first', { limits: ['r*2'] })
+    await w.start()
+    await w.add('mortal', { limits: ['r'], expiresAtMs: w.clock.now() + 500 })
+    await w.add('a', { limits: ['r'], share: 2 }, 2)
+    await w.add('b', { limits: ['r*2'], fairKey: 'b' })
+    await w.claim()
+    expect(await w.explain('a2')).toMatchObject({ expectedStartUs: w.us(1000), exact: false })
+    w.at(1000)
+    expect(await w.start()).toEqual(['a1', 'a2'])
+  })
+
+  test.each(['paused', 'without a worker'])('lanes of a queue that is %s take no turns in a line', async (kind) => {
+    const w = harness()
+    await w.store.join(['p'], 1e15)
+    await w.define({ r: { every: '1s' } })
+    await w.add('first', { limits: ['r'] })
+    await w.start()
+    const idle = kind === 'paused' ? 'p' : 'nobody'
+    await w.add('idle', { limits: ['r'], queue: idle }, 3)
+    await w.add('a', { limits: ['r'] }, 2)
+    await w.add('b', { limits: ['r'], queue: idle }, 2)
+    if (kind === 'paused') await w.store.pauseQueue(idle, true)
+    await w.claim({ queues: { q: 9, [idle]: 0 } })
+    expect(await w.explain('a1')).toMatchObject({ linePosition: 1, expectedStartUs: w.us(1000), exact: true })
+    expect(await w.explain('a2')).toMatchObject({ linePosition: 2, expectedStartUs: w.us(2000), exact: true })
+    const told = await w.explain('b1')
+    expect(told).toMatchObject({ expectedStartUs: w.us(4000), exact: false, served: false })
+    expect(told.paused === true).toBe(kind === 'paused')
+    for (const n of [1, 2]) {
+      w.at(n * 1000)
+      expect(await w.start()).toEqual([`a${n}`])
+    }
+  })
+
+  test('jobs whose task no worker lists take no turns in a line', async () => {
+    const w = harness()
+    await w.store.leave(w.worker)
+    const tasks = ['first', 'a1', 'a2']
+    const worker = await w.store.join(['q', 'p'], 1e15, tasks)
+    const claim = { worker, tasks, queues: { q: 9, p: 9 } }
+    await w.define({ r: { every: '1s' } })
+    await w.add('first', { limits: ['r'] })
+    await w.start(claim)
+    await w.add('unlisted', { limits: ['r'], queue: 'p' }, 2)
+    await w.add('a', { limits: ['r'] }, 2)
+    await w.claim(claim)
+    expect(await w.explain('a1')).toMatchObject({ linePosition: 1, expectedStartUs: w.us(1000), exact: true })
+    expect(await w.explain('a2')).toMatchObject({ linePosition: 2, expectedStartUs: w.us(2000), exact: true })
+  })
+
+  test('lanes whose queue has limits of its own may be passed: the start of others is a lower bound', async () => {
+    const w = harness()
+    await w.store.join(['p'], 1e15)
+    const both = { queues: { q: 9, p: 9 } }
+    await w.define({ r: { every: '1s' }, own: { concurrency: 1 } })
+    await w.declare('p', ['own'])
+    await w.add('first', { limits: ['r'], queue: 'p' })
+    expect(await w.start(both)).toEqual(['first'])
+    await w.add('p', { limits: ['r'], queue: 'p' }, 2)
+    await w.add('a', { limits: ['r'] }, 2)
+    await w.claim(both)
+    expect(await w.explain('a1')).toMatchObject({ expectedStartUs: w.us(1000), exact: false })
+    expect(await w.explain('a2')).toMatchObject({ linePosition: 4, expectedStartUs: w.us(2000), exact: false })
+    w.at(1000)
+    expect(await w.start(both)).toEqual(['a1'])
+    w.at(2000)
+    expect(await w.start(both)).toEqual(['a2'])
+  })
+
   test('a job that waits for a free slot has no exact start, nor has one of a queue without workers', async () => {
     const w = harness()
     await w.define({ r: { rate: 5, per: '1s' } })
