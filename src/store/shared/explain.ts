@@ -12,7 +12,7 @@ import { bucketsOfQueue, heldAsWhole, LIMITED, type LimitedQueue } from './queue
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get as first, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
-import type { StoredBucket } from './stored-bucket.ts'
+import { atEndOfOverride, type StoredBucket } from './stored-bucket.ts'
 import { needsIn, selectNeeds, usesOfJob } from './stored-jobs.ts'
 import { type Outlook, outlookOfLane, outlookOfWaitList, type WaitingJob } from './wait-place.ts'
 import { staffOf } from './workers.ts'
@@ -92,7 +92,8 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const pausesEndUs = isPaused(pauses) ? (pausedUntilUs(pauses) ?? Infinity) : 0
   const expectedStartUs = latest(outlooks, pausesEndUs)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
-  const changes = changesAt(limits, bucket ?? null, pauses, waits.untilUs)
+  const untilUs = bucket ? atEndOfOverride(waits.untilUs, bucket) : waits.untilUs
+  const changes = changesAt(limits, bucket ?? null, pauses, untilUs)
   // A job that its budget would admit now waits for a free slot, and the length of that wait is unknown.
   const isExact =
     backend === undefined &&
@@ -133,9 +134,7 @@ function* outlooksOf(
       buckets.length === 1
         ? yield* outlookOfWaitList(access, job, bucket, nowUs)
         : yield* outlookOfLane(access, job, bucket, i, nowUs)
-    // From the end of an override on its rules are others.
-    const { startUs } = outlook
-    outlooks.push({ ...outlook, startUs: startUs === null ? null : Math.min(startUs, each.endsUs ?? Infinity) })
+    outlooks.push({ ...outlook, startUs: atEndOfOverride(outlook.startUs, each) })
   }
   return outlooks
 }

@@ -7,7 +7,7 @@ import { refusalBehaviour } from '../../policy/admission/refusal.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { findBucket } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
-import { UNUSED } from './stored-bucket.ts'
+import { atEndOfOverride, UNUSED } from './stored-bucket.ts'
 import { isReadable, looksAgainUs, saveSchedules, schedulesWhere } from './schedule.ts'
 import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from '../../jobs/series.ts'
 import { type Access, get } from './sql.ts'
@@ -232,7 +232,7 @@ function* startsTooLateUs(
     const fills = bucket.id === UNUSED && bucket.changed && bucket.policy?.concurrency !== 0
     if (deniedUs === null || fills) continue
     const againUs = soonestUs(buckets, weightIn, bucket, deniedUs, nowUs)
-    const ownUs = Math.min(againUs, bucket.endsUs ?? Infinity)
+    const ownUs = atEndOfOverride(againUs, bucket)
     if (ownUs <= nowUs) continue
     refusing.push(bucket)
     startUs = Math.max(startUs, ownUs)

@@ -11,7 +11,7 @@ import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
-import type { StoredBucket } from './stored-bucket.ts'
+import { atEndOfOverride, type StoredBucket } from './stored-bucket.ts'
 import type { Timelines } from './timelines.ts'
 
 /** The number, the weights and the given priorities of the jobs in a bucket's wait list. */
@@ -94,7 +94,7 @@ function ofWorkers({ ownOf }: Access): string {
 function report(bucket: StoredBucket, limits: Timelines, waiting: WaitingRow | undefined, nowUs: number): BucketReport {
   const { limit, key, policy, state, active } = bucket
   const overrides = overridesOf(limits, limit, key)
-  const found = { ...shown(bucket, overrides, nowUs), nextStartUs: nextStartOf(bucket.wakeAtUs, overrides, nowUs) }
+  const found = { ...shown(bucket, overrides, nowUs), nextStartUs: nextStartOf(bucket, overrides, nowUs) }
   if (!waiting) return found
   const [, count, mean, least, most, lowest, highest] = waiting
   if (!policy) return { ...found, waiting: count }
@@ -173,8 +173,9 @@ function shareOf(of: Guarantee, state: BucketState, active: number, nowUs: numbe
   return { limit: of.limit, fromUs: fromUs === Infinity ? null : fromUs }
 }
 
-function nextStartOf(wakeAtUs: number | null, overrides: readonly Override[], nowUs: number): number | null {
+function nextStartOf(bucket: StoredBucket, overrides: readonly Override[], nowUs: number): number | null {
+  const { wakeAtUs } = bucket
   if (wakeAtUs === null) return null
   if (isPaused(overrides)) return pausedUntilUs(overrides)
-  return wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
+  return wakeAtUs === NEVER_US ? null : Math.max(atEndOfOverride(wakeAtUs, bucket), nowUs)
 }

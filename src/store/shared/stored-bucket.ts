@@ -35,6 +35,14 @@ export interface StoredBucket extends Bucket {
  */
 export type BucketChange = (bucket: StoredBucket, nowUs: number) => 'no' | 'yes' | 'news'
 
+/** The instant of a start, or the end of the override in force if that is sooner: other rules hold from there on. */
+export function atEndOfOverride<T extends number | null>(
+  startUs: T,
+  { endsUs = Infinity }: Pick<StoredBucket, 'endsUs'>,
+): T | number {
+  return startUs === null ? startUs : Math.min(startUs, endsUs)
+}
+
 /** The names of a bucket in an event: its limit and key, and its owner unless that is the fleet. */
 export function namesOf(bucket: { readonly limit: string; readonly key: string; readonly worker: number }): {
   limit: string

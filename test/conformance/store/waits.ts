@@ -358,6 +358,22 @@ export function waits(backend: StoreBackend): void {
     expect(await w.store.backlog('unknown')).toBeNull()
   })
 
+  test('the end of an override may be the next start of those that wait', async () => {
+    const w = harness()
+    await w.define({ r: { every: '1s' }, both: { rate: 100, per: '1s' } })
+    await w.override('r', { every: '10s' }, 4000)
+    await w.add('first', { limits: ['r'] })
+    await w.start()
+    await w.add('a', { limits: ['r'] })
+    await w.add('b', { limits: ['r', 'both'] })
+    await w.claim()
+    for (const name of ['a', 'b'])
+      expect(await w.explain(name)).toMatchObject({ untilUs: w.us(4000), expectedStartUs: w.us(4000), exact: false })
+    expect(await w.bucket('r')).toMatchObject({ nextStartUs: w.us(4000) })
+    w.at(4000)
+    expect(await w.start()).toEqual(['a'])
+  })
+
   test('the guard of a budget is shown, and whether it is the default', async () => {
     const w = harness()
     await w.define({
