@@ -90,6 +90,9 @@ export class Ahead {
     if (rule?.kind === 'sliding' && rule.debt > 0) return false
     if (policy.rule?.kind === 'sliding' && weight > policy.rule.max) return false
     if (policy.rule?.kind === 'fixed' && !isNear(policy.rule, this.clockUs, atUs)) return false
+    // A fixed window may admit a start now and none then: in its guard, or where starts ahead have filled the next one.
+    if (policy.rule?.kind === 'fixed' && this.#needUs({ bucket, weight }, head) <= this.clockUs)
+      return deniedUntilUs(bucket, weight, atUs, head.given) === null
     return policy.concurrency === null || this.#needUs({ bucket, weight }, head) >= atUs
   }
 

@@ -34,6 +34,37 @@ export function ahead(backend: StoreBackend): void {
       ])
     })
 
+    it('is left to its time where a fixed window that is open now is closed then, by its guard', async () => {
+      const { add, at, claim, define } = bound(harness())
+      await define({
+        r: { rate: 1, per: '333ms', burst: 1 },
+        f: { window: 'fixed', max: 5, per: '50ms', guard: '19ms' },
+      })
+      await add('j', { limits: ['r', 'f'] }, 2)
+      expect(await started()).toEqual([['j1', 0]])
+      at(323)
+      const early = await claim(AHEAD)
+      expect([early.jobs, harness().ms(early.nextWakeUs)]).toEqual([[], 333])
+      at(333)
+      expect(await started()).toEqual([['j2', 350]])
+    })
+
+    it('is left to its time where starts ahead have filled the fixed window of then', async () => {
+      const { add, at, claim, define } = bound(harness())
+      await define({ r: { rate: 1, per: '52ms', burst: 1 }, f: { window: 'fixed', max: 2, per: '50ms' } })
+      for (const key of ['a', 'b', 'c']) await add(`${key}1`, { limits: [`r:${key}`] })
+      expect(await started()).toHaveLength(3)
+      for (const key of ['a', 'b', 'c']) await add(`${key}2`, { limits: [`r:${key}`, 'f'] })
+      await claim({})
+      at(45)
+      const early = await claim(AHEAD)
+      expect(early.jobs.map(({ task }) => task)).toEqual(['a2', 'b2'])
+      expect(harness().ms(early.nextWakeUs)).toBe(52)
+      at(52)
+      const next = await claim(AHEAD)
+      expect([next.jobs, harness().ms(next.nextWakeUs)]).toEqual([[], 90])
+    })
+
     it('is nothing ahead without being asked, as for remote workers', async () => {
       const { add, define } = bound(harness())
       await define({ r: STRICT })
