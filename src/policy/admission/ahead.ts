@@ -89,11 +89,13 @@ export class Ahead {
     if (allowance && allowance.untilUs > this.clockUs && allowance.untilUs <= atUs) return false
     if (rule?.kind === 'sliding' && rule.debt > 0) return false
     if (policy.rule?.kind === 'sliding' && weight > policy.rule.max) return false
-    if (policy.rule?.kind === 'fixed' && !isNear(policy.rule, this.clockUs, atUs)) return false
-    // A fixed window may admit a start now and none then: in its guard, or where starts ahead have filled the next one.
-    if (policy.rule?.kind === 'fixed' && this.#needUs({ bucket, weight }, head) <= this.clockUs)
-      return deniedUntilUs(bucket, weight, atUs, head.given) === null
-    return policy.concurrency === null || this.#needUs({ bucket, weight }, head) >= atUs
+    const needUs = this.#needUs({ bucket, weight }, head)
+    if (policy.rule?.kind === 'fixed') {
+      if (!isNear(policy.rule, this.clockUs, atUs)) return false
+      // It may admit a start now and none then: in its guard, or where starts ahead have filled the next window.
+      if (needUs <= this.clockUs && deniedUntilUs(bucket, weight, atUs, head.given) !== null) return false
+    }
+    return policy.concurrency === null || needUs >= atUs
   }
 
   #needUs({ bucket, weight }: Charge, head: Head): number {

@@ -92,8 +92,7 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const pausesEndUs = isPaused(pauses) ? (pausedUntilUs(pauses) ?? Infinity) : 0
   const expectedStartUs = latest(outlooks, pausesEndUs)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
-  const untilUs = bucket ? atEndOfOverride(waits.untilUs, bucket) : waits.untilUs
-  const changes = changesAt(limits, bucket ?? null, pauses, untilUs)
+  const changes = changesAt(limits, bucket ?? null, pauses, atEndOfOverride(waits.untilUs, bucket ?? {}))
   // A job that its budget would admit now waits for a free slot, and the length of that wait is unknown.
   const isExact =
     backend === undefined &&

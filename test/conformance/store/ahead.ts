@@ -184,6 +184,14 @@ export function ahead(backend: StoreBackend): void {
       expect((await started()).map(([task]) => task)).toEqual(['soon', 'first', 'late'])
     })
 
+    it('a permit of a fixed window that does not set the instant', async () => {
+      const { add, define } = bound(harness())
+      await define({ r: STRICT, f: { window: 'fixed', max: 9, per: '1s', concurrency: 5 } })
+      await add('j', { limits: ['r', 'f'] }, 3)
+      expect(await started()).toEqual([['j1', 0]])
+      expect(await harness().bucket('f')).toMatchObject({ active: 1 })
+    })
+
     it('a permit of another bucket, while the permits of the bucket that sets the instant are taken', async () => {
       const { add, define } = bound(harness())
       await define({ r: STRICT, own: { ...STRICT, concurrency: 2 }, permits: { concurrency: 5 } })
