@@ -61,15 +61,17 @@ export class BudgetLink {
   #closed = false
 
   /**
-   * @param up called when the backend answers again, and with buckets whose permits have returned since then
    * @param changed called when the backend can no longer be reached, and when it can be again
+   * @param up called when the backend answers again, and with buckets whose permits have returned since then
+   * @param refunded called with buckets whose units have returned late
    */
   constructor(
     name: string,
     { backend, namespace, failMode }: BudgetSettings,
     options: BudgetLinkOptions,
-    up: (returned: readonly BucketName[]) => void,
     changed: () => void,
+    up: (returned: readonly BucketName[]) => void,
+    refunded: (buckets: readonly BucketName[]) => void,
   ) {
     const { clock, events, leaseUs, trouble } = options
     this.name = name
@@ -95,8 +97,10 @@ export class BudgetLink {
       },
       reset: () => events.emit('rate_limit.backend_reset', { backend: name }),
       lost: (permits) => this.#returns.keep(permits),
+      refunded,
     }
-    this.#access = new Access(load, isLocal, { clock, limits: this, failMode, observer })
+    const prefix = `${options.prefix}${name}.`
+    this.#access = new Access(load, isLocal, { clock, limits: this, failMode, observer, prefix })
     const release = (permits: readonly HeldPermit[]): Promise<void> => this.call((each) => each.release(permits), false)
     const releaseOnce: typeof release = (permits) => this.#access.once((each) => each.release(permits))
     this.#returns = new Returns({ clock, leaseUs, release, releaseOnce, returned: up })
@@ -120,6 +124,12 @@ export class BudgetLink {
   charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
     this.#define()
     return this.#access.charge(bucket, units, atUs)
+  }
+
+  /** Gives back the units of a start that no job uses. */
+  giveBack({ uses }: PaidLine, atUs: number): Promise<void> {
+    this.#define()
+    return this.#access.giveBack(uses, atUs)
   }
 
   /** The requests for some starts of a line. */

@@ -69,8 +69,12 @@ export class Budgets {
     }
     this.reports = new BackendReports(options, () => this.#links.values())
     const changed = (): void => void this.reports.changed()
+    const refunded = (buckets: readonly BucketName[]): void => {
+      this.#book.returned(buckets, false)
+      this.#reopen(buckets)
+    }
     for (const [name, settings] of options.settings)
-      this.#links.set(name, new BudgetLink(name, settings, options, up, changed))
+      this.#links.set(name, new BudgetLink(name, settings, options, changed, up, refunded))
   }
 
   /** Lends what is paid to one claim. @param remote the runs of the claim may end at another process */
@@ -319,12 +323,15 @@ export class Budgets {
 
   /** Makes the jobs due that wait for permits of these buckets. */
   #returned(buckets: readonly BucketName[]): void {
+    this.#reopen(this.#book.returned(buckets, true))
+  }
+
+  #reopen(buckets: readonly BucketName[]): void {
     const { store, trouble, wakeup } = this.#options
-    const lacked = this.#book.returned(buckets)
-    if (lacked.length === 0 || this.#stopped) return
-    store.reopen(lacked).then(
+    if (buckets.length === 0 || this.#stopped) return
+    store.reopen(buckets).then(
       () => wakeup.notify('work'),
-      (error: unknown) => trouble.report('warn', error, {}, 'a returned permit could not be told to the store'),
+      (error: unknown) => trouble.report('warn', error, {}, 'what has returned could not be told to the store'),
     )
   }
 
@@ -332,11 +339,9 @@ export class Budgets {
   async #return(tickets: readonly Ticket[]): Promise<void> {
     const returning = tickets.map(async ({ line, permit, atUs }) => {
       const link = this.#links.get(line.backend)
-      // A start that went on without its budget has paid nothing.
-      if (!link || (atUs === 0 && !permit)) return
+      if (!link) return
       if (permit) await link.release(permit)
-      // A limit of permits alone takes no units back.
-      await Promise.allSettled(line.uses.map((use) => link.charge(use, -use.weight, atUs)))
+      await link.giveBack(line, atUs)
     })
     await Promise.allSettled(returning)
     this.#returned(tickets.flatMap(({ permit }) => permit?.of ?? []))

@@ -1,7 +1,18 @@
 import type { Clock } from '../../base/clock.ts'
 import { mayPass, SluiceError } from '../../base/errors.ts'
-import type { BucketName, HeldPermit, LimitBackend, UnitAnswer, UnitRequest, WaitTerms } from '../contract/limiter.ts'
+import type {
+  BucketName,
+  BucketUse,
+  ChargeName,
+  HeldPermit,
+  LimitBackend,
+  UnitAnswer,
+  UnitRequest,
+  WaitTerms,
+} from '../contract/limiter.ts'
+import { Once } from '../../base/promises.ts'
 import type { FailMode } from './options.ts'
+import type { Refunds, RefundsObserver } from './refunds.ts'
 import type { LimiterLimits } from './uses.ts'
 
 /** How long one try of a call may take. What is only late is waited for in the next try: it is not asked twice. */
@@ -17,7 +28,7 @@ const FIRST_PROBE_US = 25_000
 const SLOWEST_PROBE_US = 200_000
 
 /** Who learns how a backend is. */
-export interface BackendObserver {
+export interface BackendObserver extends RefundsObserver {
   down(error: unknown): void
   up(downUs: number, grantedBlindly: number): void
   /** The backend lost the limits, and this process defined them again. Their buckets are new. */
@@ -32,6 +43,8 @@ export interface AccessOptions {
   readonly limits: Pick<LimiterLimits, 'definitions'>
   readonly failMode: (limit: string) => FailMode
   readonly observer: BackendObserver
+  /** Names the corrections of this process, unlike those of any other. */
+  readonly prefix: string
 }
 
 /** The access to a backend: it defines the limits there, and goes on while the backend cannot be reached. */
@@ -52,6 +65,13 @@ export class Access {
   #calls = 0
   /** When the backend last got limits again that it had lost. */
   #resetUs = -Infinity
+  // Their code is loaded with the first one, so that a limiter without them stays small.
+  readonly #loading = new Once(async () => {
+    const { Refunds: Made } = await import('./refunds.ts')
+    const { charge, isNamed } = { charge: this.#charge.bind(this), isNamed: () => this.#known?.namesCharges === true }
+    return (this.#refunds = new Made({ ...this.#options, charge, isNamed }))
+  })
+  #refunds: Refunds | null = null
   readonly #detach: () => void
 
   constructor(backend: () => Promise<LimitBackend>, isLocal: boolean, options: AccessOptions) {
@@ -188,17 +208,38 @@ export class Access {
   }
 
   /**
-   * Corrects a charge. Units that return are asked for once: they must not return twice because an answer was lost.
+   * Corrects a charge. Units that return do so once, although an answer was lost; they may after this has thrown.
    * @throws {SluiceError} `limiter.backend_down`, and what the verb throws
    */
   async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
-    const work = (backend: LimitBackend): Promise<void> => backend.charge(bucket, units, atUs)
-    if (units >= 0) return this.call(work)
-    return this.once(work).catch((error: unknown) => {
+    if (units < 0 && this.#isLocal) return this.#charge(bucket, units, atUs)
+    const refunds = this.#isLocal ? null : await this.#loaded()
+    if (units < 0) return refunds?.give(bucket, units, atUs)
+    const name = refunds?.name(bucket.limit)
+    return this.call((backend) => backend.charge(bucket, units, atUs, name))
+  }
+
+  /** Gives back the units of a start that no caller uses. One that went on without its budget has taken none. */
+  async giveBack(uses: readonly BucketUse[], atUs: number): Promise<void> {
+    // A limit of permits alone takes no units back.
+    if (atUs !== 0) await Promise.allSettled(uses.map((use) => this.charge(use, -use.weight, atUs)))
+  }
+
+  async #charge(bucket: BucketName, units: number, atUs: number, name?: ChargeName): Promise<void> {
+    try {
+      await this.once((backend) => backend.charge(bucket, units, atUs, name))
+    } catch (error) {
       // The bucket is gone, and its charge with it.
-      if (isUnknown(error)) return
+      if (units < 0 && isUnknown(error)) return
       throw isRefusal(error) ? error : unreached(error)
-    })
+    }
+  }
+
+  async #loaded(): Promise<Refunds> {
+    if (this.#refunds) return this.#refunds
+    // A manual clock stands still meanwhile.
+    this.#calls++
+    return this.#loading.done().finally(() => this.#calls--)
   }
 
   /** Defines limits that were added later. */
@@ -209,6 +250,7 @@ export class Access {
 
   async close(): Promise<void> {
     this.#detach()
+    await this.#refunds?.end()
     await this.#known?.close()
   }
 
@@ -266,6 +308,7 @@ export class Access {
     this.#downSinceUs = null
     this.#probes = 0
     this.#options.observer.up(downUs, this.#blind - this.#blindAtDown)
+    void this.#refunds?.flush()
   }
 
   #failed(cause: unknown, proves: boolean): SluiceError {
@@ -286,7 +329,7 @@ export class Access {
     this.#lost(requests)
     for (const [i, answer] of answers.entries()) {
       if (answer.kind !== 'granted' || instead[i]?.kind === 'granted') continue
-      for (const use of requests[i]?.uses ?? []) this.charge(use, -use.weight, answer.atUs).catch(noop)
+      void this.giveBack(requests[i]?.uses ?? [], answer.atUs)
     }
   }
 

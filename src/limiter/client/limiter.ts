@@ -66,7 +66,9 @@ export class Limiter {
         },
         reset: () => this.#events.emit('rate_limit.backend_reset', {}),
         lost: (permits) => this.#returns.keep(permits),
+        refunded: (buckets) => this.#opened(buckets),
       },
+      prefix: this.#prefix,
     })
     const call = async <T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> => this.#call(work)
     this.#permits = new Permits(clock, leaseUs, (permits) =>
@@ -209,6 +211,7 @@ export class Limiter {
   /**
    * Corrects the cost of a start: positive units are taken too, into debt if need be; negative ones return.
    * @param permit the start; units that return need it
+   * @throws {SluiceError} `limiter.backend_down`: Redis and NATS get units that return again later, once
    */
   async charge(use: Use, units: number, permit?: Permit): Promise<void> {
     await this.#charge(use, units, permit)
@@ -294,8 +297,8 @@ export class Limiter {
 
   /** Gives back a start that no caller uses. */
   async #giveBack(uses: readonly BucketUse[], { atUs, permit }: Granted): Promise<void> {
-    const charges = uses.map((use) => this.#access.charge(use, -use.weight, atUs))
-    await Promise.allSettled(permit ? [...charges, this.#owner.release(permit)] : charges)
+    const units = this.#access.giveBack(uses, atUs)
+    await Promise.allSettled(permit ? [units, this.#owner.release(permit)] : [units])
   }
 
   #started(uses: readonly BucketUse[], granted: Granted): GrantedStart {
@@ -342,6 +345,10 @@ export class Limiter {
     const isDone = await this.#call((backend) => backend.change(request))
     this.#lines.changed(request.limit)
     return isDone
+  }
+
+  #opened(buckets: readonly BucketName[]): void {
+    for (const { limit } of buckets) this.#lines.changed(limit)
   }
 
   #changed(uses: readonly BucketName[]): void {

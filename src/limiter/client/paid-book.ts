@@ -190,13 +190,13 @@ export class PaidBook {
     return [...this.#refusals].filter(({ told }) => !told)
   }
 
-  /** Permits of these buckets have returned: answers those that lines lacked. */
-  returned(buckets: readonly BucketName[]): BucketName[] {
+  /** Permits of these buckets have returned, or units: answers those that lines lacked. */
+  returned(buckets: readonly BucketName[], permits: boolean): BucketName[] {
     const ids = new Set(buckets.map(idOfBucket))
     const lacked = new Map<string, BucketName>()
     for (const line of this.#lines.values()) {
       const { refusal } = line
-      if (!refusal?.forPermit || !ids.has(idOfBucket(refusal))) continue
+      if (refusal?.forPermit !== permits || !ids.has(idOfBucket(refusal))) continue
       lacked.set(idOfBucket(refusal), { limit: refusal.limit, key: refusal.key })
       this.#forget(line)
       line.polls = 0

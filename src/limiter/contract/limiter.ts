@@ -96,6 +96,13 @@ export type Confirmation =
   | { readonly kind: 'wait'; readonly startAfterUs: number; readonly by: BucketName }
   | { readonly kind: 'gone' }
 
+/** Names a correction. Its caller asks for it again under the same name if it gets no answer. */
+export interface ChargeName {
+  readonly id: string
+  /** It does so for at most this time. */
+  readonly forUs: number
+}
+
 /** A report of an API about its budget. */
 export interface BudgetLeft {
   readonly remaining: number
@@ -154,6 +161,8 @@ export interface WaitTerms {
 export interface LimitBackend {
   /** The backend lives in this process, and can neither be unreachable nor change without its caller. */
   readonly isLocal: boolean
+  /** It knows corrections by their names. Absent: units that return are sent once, and stay lost with a request. */
+  readonly namesCharges?: boolean
   /** Defines limits. The higher version wins, else the later call. It returns the names that changed. */
   define(definitions: readonly LimitDefinition[]): Promise<readonly string[]>
   /** Decides the requests in order; the answers have the same order. */
@@ -184,9 +193,10 @@ export interface LimitBackend {
   /**
    * Corrects a charge of `atUs`: positive units are taken, into debt if need be; negative ones return. To a limit of
    * spacing they give its last start back. All else is refused, unwritten, where the limit counts no units.
+   * @param name a backend with `namesCharges` carries the correction out once, however often it is asked
    * @throws {SluiceError} `option.invalid`
    */
-  charge(bucket: BucketName, units: number, atUs: number): Promise<void>
+  charge(bucket: BucketName, units: number, atUs: number, name?: ChargeName): Promise<void>
   /** Closes a bucket for so long, or longer if it is closed for longer. True: a reason to tell. */
   penalize(bucket: BucketName, forUs: number): Promise<boolean>
   /** Corrects a bucket by an API's report. True: a reason to tell. */

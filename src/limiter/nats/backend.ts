@@ -6,6 +6,7 @@ import type {
   BucketReport,
   BudgetLeft,
   ChangeRequest,
+  ChargeName,
   Confirmation,
   HeldPermit,
   LimitBackend,
@@ -18,8 +19,9 @@ import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { cancelIn, confirmIn, type Reservation, reserveIn, storedReservation, unbook } from '../ledger/reservations.ts'
 import { MergedCorrections } from '../ledger/merged-corrections.ts'
+import { NamedCharges } from '../ledger/named-charges.ts'
 import { ownLines } from '../ledger/own-lines.ts'
-import type { Entries } from './kv.ts'
+import { type Entries, UnknownFate } from './kv.ts'
 import type { NatsBucket } from './nats-bucket.ts'
 import { NatsPolicies } from './policies.ts'
 import { ServerClock } from './server-clock.ts'
@@ -52,6 +54,7 @@ interface Waiting {
  */
 export class NatsBackend implements LimitBackend {
   readonly isLocal = false
+  readonly namesCharges = true
   readonly #entries: Entries
   readonly #policies: NatsPolicies
   readonly #steps: Steps
@@ -61,6 +64,7 @@ export class NatsBackend implements LimitBackend {
   /** Entries that this process wrote last, and when they may be purged. */
   readonly #ends = new Map<string, { readonly revision: number; readonly endsUs: number }>()
   readonly #apart = ownLines()
+  readonly #named = new NamedCharges((error) => error instanceof UnknownFate)
   #waiting: Waiting[] = []
   #isAsking = false
   #purging: Timer | null = null
@@ -163,8 +167,9 @@ export class NatsBackend implements LimitBackend {
     })
   }
 
-  async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
-    await this.#corrections.correct(bucket, chargeBy(units, atUs))
+  async charge(bucket: BucketName, units: number, atUs: number, name?: ChargeName): Promise<void> {
+    const charge = async (): Promise<void> => void (await this.#corrections.correct(bucket, chargeBy(units, atUs)))
+    await this.#named.once(name, charge)
   }
 
   async penalize(bucket: BucketName, forUs: number): Promise<boolean> {

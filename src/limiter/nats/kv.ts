@@ -1,6 +1,8 @@
 import type * as Nats from '@nats-io/kv'
 import { systemClock } from '../../base/clock.ts'
 import { optionalPackage } from '../../base/optional-package.ts'
+import { pauseAfter } from '../../base/persist.ts'
+import { systemRandom } from '../../base/random.ts'
 
 const nats: typeof Nats = optionalPackage('@nats-io/kv', 'sluice/nats')
 
@@ -20,9 +22,15 @@ export interface Entry {
 /** An answer is late after this time. The client itself would wait for 5 s. */
 const ANSWER_MS = 200
 const READ_MS = 20
+const FIRST_PAUSE_MS = 50
+/** The server knows the name of a writing for 2 min, unless the stream was made with another window. */
+const KNOWN_US = 100_000_000
 
 /** The codes of JetStream for a race that another writer won. */
 const LOST_RACE = new Set([10071, 10164])
+/** The first of its codes, and that of a writing that it is about to write already. */
+const FIRST_CODE = 10_000
+const IN_PROCESS = 10_158
 
 /** The key-value bucket of a namespace. It is made again where the server has lost it. */
 export class Entries {
@@ -32,6 +40,9 @@ export class Entries {
   #kv: Promise<Nats.KV> | null = null
   /** The server lets this connection remove no message of the stream. */
   #leavesMarkers = false
+  /** Names the writings of this process, unlike those of any other. */
+  readonly #prefix = `${nonce()}${nonce()}.`
+  #writings = 0
 
   constructor(connection: () => Promise<NatsConnection>, namespace: string, replicas: number) {
     this.#connection = connection
@@ -51,25 +62,27 @@ export class Entries {
   }
 
   /**
-   * Writes an entry unless it has changed since it was read; the new revision. 0: another writer was first.
-   * @param late called if the entry is written although this has thrown
+   * Writes an entry unless it has changed since it was read; the new revision. 0: another writer was first. Without an
+   * answer the same writing is sent again, once the server answers: it knows by the name whether it had it.
+   * @throws {UnknownFate} it may be written: the server gave no answer for as long as it would know
    */
-  async update(key: string, text: string, revision: number, late?: () => void): Promise<number> {
-    const answer = this.#with((kv) => kv.put(key, text, { previousSeq: revision }), whenever)
-    for (;;) {
+  async update(key: string, text: string, revision: number): Promise<number> {
+    const untilUs = systemClock.monotonicUs() + KNOWN_US
+    const terms = { msgID: `${this.#prefix}${++this.#writings}`, expect: { lastSubjectSequence: revision } }
+    let unanswered: unknown = null
+    for (let failures = 0; ;) {
       try {
-        return await inTime(answer)
+        return await this.#with((kv) => written(kv as Nats.Bucket, key, text, terms))
       } catch (error) {
         if (isLostRace(error)) return 0
-        if (!(error instanceof LateAnswer)) throw error
-        this.#kv = null
-        const found = await this.get(key).catch(() => null)
-        if (found?.text === text && found.revision > revision) return found.revision
-        // A server that answers nothing may have written, and tells once it goes on.
-        if (found === null) continue
-        answer.then(late, () => undefined)
-        throw error
+        if (isAnswer(error) || (unanswered === null && !isLate(error))) throw error
+        unanswered = error
       }
+      do {
+        if (systemClock.monotonicUs() > untilUs) throw new UnknownFate(unanswered)
+        if (failures > 0) await pause(pauseAfter(failures, FIRST_PAUSE_MS))
+        failures++
+      } while (!(await this.#answers(key)))
     }
   }
 
@@ -113,11 +126,22 @@ export class Entries {
     this.#kv = null
   }
 
-  async #with<T>(work: (kv: Nats.KV) => Promise<T>, awaited: typeof inTime = inTime): Promise<T> {
+  /** @throws {UnknownFate} the connection was closed */
+  async #answers(key: string): Promise<boolean> {
+    try {
+      await this.get(key)
+      return true
+    } catch (error) {
+      if (isClosed(error)) throw new UnknownFate(error)
+      return false
+    }
+  }
+
+  async #with<T>(work: (kv: Nats.KV) => Promise<T>): Promise<T> {
     this.#kv ??= this.#open()
     const kv = this.#kv
     try {
-      return await awaited(kv.then(work))
+      return await inTime(kv.then(work))
     } catch (error) {
       // The stream may be gone: the next call makes it again.
       if (!isLostRace(error) && this.#kv === kv) this.#kv = null
@@ -130,15 +154,39 @@ export class Entries {
   }
 }
 
+async function written(kv: Nats.Bucket, key: string, text: string, terms: Parameters<Nats.Bucket['js']['publish']>[2]) {
+  return (await kv.js.publish(kv.subjectForKey(key, true), text, terms)).seq
+}
+
+function codeOf(error: unknown): number {
+  return typeof error === 'object' && error !== null && 'code' in error ? Number(error.code) : NaN
+}
+
 function isLostRace(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'code' in error && LOST_RACE.has(Number(error.code))
+  return LOST_RACE.has(codeOf(error))
+}
+
+/** The server refuses the writing, and would have told if it had it. */
+function isAnswer(error: unknown): boolean {
+  return codeOf(error) >= FIRST_CODE && codeOf(error) !== IN_PROCESS
+}
+
+function isLate(error: unknown): boolean {
+  return error instanceof LateAnswer || (error instanceof Error && error.name === 'TimeoutError')
+}
+
+function isClosed(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ClosedConnectionError'
 }
 
 /** An answer is late. It may come yet. */
 class LateAnswer extends Error {}
 
-function whenever<T>(answer: Promise<T>): Promise<T> {
-  return answer
+/** An entry may be written, or not: that cannot be found out any more. */
+export class UnknownFate extends Error {
+  constructor(cause: unknown) {
+    super('no answer tells whether an entry was written', { cause })
+  }
 }
 
 function inTime<T>(answer: Promise<T>): Promise<T> {
@@ -149,3 +197,10 @@ function inTime<T>(answer: Promise<T>): Promise<T> {
     answer.finally(() => timer.cancel()).then(resolve, reject)
   })
 }
+
+/** Waits, and keeps no process alive for that. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => systemClock.setTimer(resolve, ms).unref?.())
+}
+
+const nonce = (): string => Math.floor(systemRandom.next() * 2 ** 52).toString(36)

@@ -6,10 +6,17 @@ import { ValueBucket } from '../ledger/value-bucket.ts'
 export class NatsBucket extends ValueBucket {
   /** The revision of the entry; 0: there is none. */
   readonly entry: number
+  readonly #nowUs: number
 
   /** @param text the value of the entry; '': none */
   constructor(name: BucketName, text: string, entry: number, timeline: Timeline, nowUs: number) {
     super(name, text, timeline, nowUs)
     this.entry = entry
+    this.#nowUs = nowUs
+  }
+
+  /** How long what was decided at its reading may count. */
+  get countsForUs(): number {
+    return this.endsUs - this.#nowUs
   }
 }

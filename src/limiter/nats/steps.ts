@@ -4,7 +4,8 @@ import { refund } from '../../policy/limits/bucket.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { BucketName, UnitRequest } from '../contract/limiter.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import type { Entries } from './kv.ts'
+import { pauseAfter } from '../../base/persist.ts'
+import { type Entries, pause, UnknownFate } from './kv.ts'
 import { lastChangeUs } from '../ledger/value-bucket.ts'
 import { NatsBucket } from './nats-bucket.ts'
 import type { NatsPolicies } from './policies.ts'
@@ -13,6 +14,7 @@ import type { NatsPolicies } from './policies.ts'
 const TRIES = 200
 /** A step whose caller can come back is made for so long. */
 const PATIENCE_US = 150_000
+const FIRST_PAUSE_MS = 50
 
 /** The buckets of a step. */
 export interface Stand extends Ledger {
@@ -100,9 +102,8 @@ export class Steps {
     const written: NatsBucket[] = []
     for (const bucket of buckets) {
       const key = this.keyOf(bucket)
-      const late = (): void => this.#undoLater([bucket], undo)
-      const revision = await this.#entries.update(key, bucket.value, bucket.entry, late).catch((error: unknown) => {
-        this.#undoLater(written, undo)
+      const revision = await this.#entries.update(key, bucket.value, bucket.entry).catch((error: unknown) => {
+        void this.#undoLater(written, (each) => undo(each, false))
         throw error
       })
       if (revision === 0) {
@@ -115,18 +116,36 @@ export class Steps {
     return null
   }
 
-  #undoLater(written: readonly BucketName[], undo: Undo): void {
-    this.#undo(written, (bucket) => undo(bucket, false)).catch(() => undefined)
+  async #undo(written: readonly NatsBucket[], undo: (bucket: NatsBucket) => unknown): Promise<void> {
+    for (const [i, bucket] of written.entries())
+      await this.#undoIn(bucket, undo).catch((error: unknown) => {
+        void this.#undoLater(written.slice(error instanceof UnknownFate ? i + 1 : i), undo)
+        throw error
+      })
   }
 
-  async #undo(written: readonly BucketName[], undo: (bucket: NatsBucket) => unknown): Promise<void> {
-    for (const name of written)
-      await this.run([name], (stand) => {
-        const found = stand.bucket(name.limit, name.key)
-        if (!found) return
-        undo(found)
-        found.changed = true
-      })
+  /** Takes buckets back for as long as what was decided counts there. */
+  async #undoLater(written: readonly NatsBucket[], undo: (bucket: NatsBucket) => unknown): Promise<void> {
+    for (const bucket of written) {
+      const untilUs = systemClock.monotonicUs() + bucket.countsForUs
+      for (let failures = 0; systemClock.monotonicUs() < untilUs;) {
+        const error = await this.#undoIn(bucket, undo).then(
+          () => null,
+          (thrown: unknown) => thrown,
+        )
+        if (error === null || error instanceof UnknownFate) break
+        await pause(pauseAfter(++failures, FIRST_PAUSE_MS))
+      }
+    }
+  }
+
+  #undoIn({ limit, key }: BucketName, undo: (bucket: NatsBucket) => unknown): Promise<void> {
+    return this.run([{ limit, key }], (stand) => {
+      const found = stand.bucket(limit, key)
+      if (!found) return
+      undo(found)
+      found.changed = true
+    })
   }
 }
 
@@ -142,8 +161,4 @@ export function refundIn(bucket: NatsBucket, { uses }: Pick<UnitRequest, 'uses'>
 /** Text as one token of a subject. */
 function encoded(text: string): string {
   return text === '' ? '_' : `_${Buffer.from(text).toString('base64url')}`
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => systemClock.setTimer(resolve, ms))
 }

@@ -7,6 +7,7 @@ import type {
   BucketReport,
   BudgetLeft,
   ChangeRequest,
+  ChargeName,
   Confirmation,
   Granted,
   HeldPermit,
@@ -20,6 +21,7 @@ import { definitionEvent, type LimitEvent, undefinedLimit } from '../ledger/chan
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { ClockOffset } from '../ledger/clock-offset.ts'
 import type { Ledger } from '../ledger/ledger.ts'
+import { NamedCharges } from '../ledger/named-charges.ts'
 import { cancelIn, confirmIn, type Reservation, reserveIn } from '../ledger/reservations.ts'
 import { listOf, type RedisClient, RedisScripts, scriptOf, textOf, wholeOf } from './client.ts'
 import { RedisKeys } from './keys.ts'
@@ -63,11 +65,13 @@ interface Values {
  */
 export class RedisBackend implements LimitBackend {
   readonly isLocal = false
+  readonly namesCharges = true
   readonly #scripts: RedisScripts
   readonly #keys: RedisKeys
   readonly #policies: RedisPolicies
   readonly #options: RedisOptions
   readonly #offset = new ClockOffset()
+  readonly #named = new NamedCharges()
 
   constructor(client: RedisClient, options: RedisOptions) {
     this.#scripts = new RedisScripts(client)
@@ -97,7 +101,7 @@ export class RedisBackend implements LimitBackend {
   }
 
   async reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {
-    return this.#transact(request.uses, [request.permit], (ledger, { read, write }) => {
+    return this.#transact(request.uses, [this.#keys.reservation(request.permit)], (ledger, { read, write }) => {
       const before = parsed(read[0])
       const { answer, reservation } = reserveIn(ledger, request, atMostUs, before)
       if (reservation) write[0] = stored(reservation, ledger.nowUs)
@@ -109,7 +113,7 @@ export class RedisBackend implements LimitBackend {
   async confirm(id: string): Promise<Confirmation> {
     const known = await this.#reservation(id)
     if (!known) return { kind: 'gone' }
-    return this.#transact(known.request.uses, [id], (ledger, { read, write }) => {
+    return this.#transact(known.request.uses, [this.#keys.reservation(id)], (ledger, { read, write }) => {
       const reservation = parsed(read[0])
       if (!reservation) return { kind: 'gone' }
       const { answer, next } = confirmIn(ledger, reservation)
@@ -121,7 +125,7 @@ export class RedisBackend implements LimitBackend {
   async cancel(id: string): Promise<boolean> {
     const known = await this.#reservation(id)
     if (!known) return false
-    return this.#transact(known.request.uses, [id], (ledger, { read, write }) => {
+    return this.#transact(known.request.uses, [this.#keys.reservation(id)], (ledger, { read, write }) => {
       const reservation = parsed(read[0])
       if (!reservation) return false
       cancelIn(ledger, reservation)
@@ -139,8 +143,13 @@ export class RedisBackend implements LimitBackend {
     return permits.filter((permit) => !held.get(permit))
   }
 
-  async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
-    if (units >= 0 || !(await this.#giveBack(bucket, -units, atUs))) await this.#correct(bucket, chargeBy(units, atUs))
+  async charge(bucket: BucketName, units: number, atUs: number, name?: ChargeName): Promise<void> {
+    await this.#named.once(name, async (again) => {
+      if (units >= 0 || !(await this.#giveBack(bucket, -units, atUs, name)))
+        await this.#correct(bucket, chargeBy(units, atUs), name)
+      // A try whose answer was lost may reach the server yet: then it has to know the name.
+      if (name && !again) await this.#scripts.command('DEL', this.#keys.charge(name.id)).catch(() => 0)
+    })
   }
 
   async penalize(bucket: BucketName, forUs: number): Promise<boolean> {
@@ -168,7 +177,7 @@ export class RedisBackend implements LimitBackend {
 
   async ready(): Promise<void> {
     // No reservation has this name.
-    await this.#transact([], ['\0ready'], ({ nowUs }, { write }) => {
+    await this.#transact([], [this.#keys.reservation('\0ready')], ({ nowUs }, { write }) => {
       write[0] = { text: String(nowUs), ttlMs: 1000 }
     })
   }
@@ -190,10 +199,12 @@ export class RedisBackend implements LimitBackend {
   }
 
   /** Lets the script give units back: on a hot key another caller is always first. False: it leaves that to this process. */
-  async #giveBack(name: BucketName, units: number, atUs: number): Promise<boolean> {
-    const request = { uses: [{ ...name, weight: units }], priority: 0, line: 0, permit: '', leaseUs: 0 }
+  async #giveBack(bucket: BucketName, units: number, atUs: number, name?: ChargeName): Promise<boolean> {
+    const request = { uses: [{ ...bucket, weight: units }], priority: 0, line: 0, permit: '', leaseUs: 0 }
     const call = new ScriptCall(this.#keys, [request])
-    const [nowUs, [answer]] = await this.#inTime(call, this.#windows([name]), '', String(atUs))
+    const back = name ? [String(atUs), String(knownMs(name))] : [String(atUs), '']
+    if (name) call.keys.push(this.#keys.charge(name.id))
+    const [nowUs, [answer]] = await this.#inTime(call, this.#windows([bucket]), '', back)
     return call.answerTo(request, answer as ScriptAnswer, nowUs, nowUs) !== null
   }
 
@@ -208,7 +219,7 @@ export class RedisBackend implements LimitBackend {
     call: ScriptCall,
     windows: string,
     caller = '',
-    backAtUs = '',
+    back: readonly string[] = ['', ''],
   ): Promise<readonly [nowUs: number, answers: readonly ScriptAnswer[]]> {
     const { keys, args } = call
     const testUs = this.#options.nowUs?.()
@@ -216,7 +227,7 @@ export class RedisBackend implements LimitBackend {
       const sentUs = systemClock.monotonicUs()
       const isFree = !this.#offset.isKnown || testUs !== undefined
       const latest = isFree ? '' : String(sentUs + this.#offset.guessUs + PATIENCE_US)
-      const more = [...args, latest, String(testUs ?? ''), caller, windows, backAtUs]
+      const more = [...args, latest, String(testUs ?? ''), caller, windows, ...back]
       const { nowUs, answers } = call.read(await this.#scripts.run(ACQUIRE_SCRIPT, keys, more))
       this.#offset.note(sentUs, systemClock.monotonicUs(), nowUs)
       if (answers) return [nowUs, answers]
@@ -257,38 +268,40 @@ export class RedisBackend implements LimitBackend {
     return this.#options.nowUs ? 0 : systemClock.monotonicUs() + this.#offset.guessUs - atUs
   }
 
-  #correct({ limit, key }: BucketName, correction: BucketCorrection): Promise<boolean> {
-    return this.#transact([{ limit, key }], [], (ledger) => {
+  #correct({ limit, key }: BucketName, correction: BucketCorrection, name?: ChargeName): Promise<boolean> {
+    const names = name ? [this.#keys.charge(name.id)] : []
+    return this.#transact([{ limit, key }], names, (ledger, { read, write }) => {
       const bucket = ledger.bucket(limit, key)
       if (!bucket) throw undefinedLimit(limit)
+      if (typeof read[0] === 'string') return false
+      if (name) write[0] = { text: '1', ttlMs: knownMs(name) }
       const done = correction(bucket, ledger.nowUs)
       if (done !== 'no') bucket.changed = true
       return done === 'news'
     })
   }
 
-  /** Reads buckets, lets `work` decide, and writes. It begins again if another caller was first. */
+  /** Reads buckets and more values, lets `work` decide, and writes. It begins again if another caller was first. */
   async #transact<T>(
     names: readonly BucketName[],
-    ids: readonly string[],
+    more: readonly string[],
     work: (ledger: Ledger, values: Values) => T,
   ): Promise<T> {
-    const extra = ids.map((id) => this.#keys.reservation(id))
     const keys = [
       this.#keys.policies,
       ...names.flatMap((name) => [this.#keys.bucket(name), this.#keys.permits(name)]),
-      ...extra,
+      ...more,
     ]
     const limits = names.map(({ limit }) => limit)
     for (let tries = 0; tries < TRIES; tries++) {
       if (tries > 3) await pause(systemRandom.next() * Math.min(tries, 10))
       const args = [String(this.#options.nowUs?.() ?? ''), String(names.length)]
-      const reply = listOf(await this.#scripts.run(READ_SCRIPT, keys, args), 2 + 2 * names.length + ids.length)
+      const reply = listOf(await this.#scripts.run(READ_SCRIPT, keys, args), 2 + 2 * names.length + more.length)
       const nowUs = wholeOf(reply[0])
       await this.#policies.read(textOf(reply[1]) ?? '')
       if (await this.#policies.endOverdue(limits, nowUs)) continue
       const buckets = this.#buckets(names, reply, nowUs)
-      const read = ids.map((_, i) => textOf(reply[2 + 2 * names.length + i]))
+      const read = more.map((_, i) => textOf(reply[2 + 2 * names.length + i]))
       const values: Values = { read, write: read.map((text) => ({ text: text ?? '', ttlMs: -1 })) }
       const bucket = (limit: string, key: string): RedisBucket | null =>
         buckets.find((each) => each?.limit === limit && each.key === key) ?? null
@@ -358,6 +371,11 @@ export class RedisBackend implements LimitBackend {
   async #reservation(id: string): Promise<Reservation | null> {
     return parsed(textOf(await this.#scripts.command('GET', this.#keys.reservation(id))))
   }
+}
+
+/** How long the server remembers a correction: until its caller certainly asks for it no more, by another clock. */
+function knownMs({ forUs }: ChargeName): number {
+  return Math.ceil(forUs / 1000) + 60_000
 }
 
 function pause(ms: number): Promise<void> {

@@ -32,6 +32,11 @@ export class RedisKeys {
     return `${this.#prefix}:r:${id}`
   }
 
+  /** That a named correction was carried out. */
+  charge(id: string): string {
+    return `${this.#prefix}:c:${id}`
+  }
+
   #named(limit: string): string {
     if (limit !== this.#limit) {
       this.#limit = limit

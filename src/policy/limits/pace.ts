@@ -11,6 +11,12 @@ export function paceOf(policy: LimitPolicy | null): { intervalUs: number; period
   return { intervalUs: Math.max(pace.intervalUs, everyUs), periodUs: Math.max(pace.periodUs, everyUs) }
 }
 
+/** How long a start counts at most, where there is no debt. Then its units are back by themselves. */
+export function countsForUs(policy: LimitPolicy | null): number {
+  const { intervalUs, periodUs } = paceOf(policy)
+  return policy?.rule?.kind === 'rate' ? Math.max(periodUs, policy.rule.burst * intervalUs) : periodUs
+}
+
 /**
  * Refuses a tenant's charge that would close a budget of all tenants for hours.
  * @param limit its name in the message

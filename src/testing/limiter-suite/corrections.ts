@@ -13,6 +13,20 @@ export const CORRECTIONS: Cases = {
     equal((await subject.backend.inspect({ limit: 'crm', key: '' }))?.debt, 5)
   },
 
+  'a charge of one name is carried out once, if the backend names charges': async (subject) => {
+    if (subject.backend.namesCharges !== true) return
+    await subject.define({ crm: { rate: 10, per: '1s' } })
+    const crm = { limit: 'crm', key: '' }
+    const { atUs } = await subject.granted('crm*10')
+    const back = (): Promise<void> => subject.backend.charge(crm, -4, atUs, { id: 'back', forUs: SECOND_US })
+    await Promise.all([back(), back()])
+    await back()
+    equal((await subject.backend.inspect(crm))?.available, 4)
+    const taken = { id: 'taken', forUs: SECOND_US }
+    for (let n = 0; n < 2; n++) await subject.backend.charge(crm, 3, atUs, taken)
+    equal((await subject.backend.inspect(crm))?.available, 1)
+  },
+
   'a limit that counts no units refuses a charge, and stays as it is': async (subject) => {
     await subject.define({ paced: { every: '1s' }, slots: { concurrency: 2 } })
     const { atUs } = await subject.granted('paced')

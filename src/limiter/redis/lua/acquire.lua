@@ -6,6 +6,7 @@
 -- ARGV[5]: the name of the caller, if it wants to know how many are refused. They stand among the permits, below zero.
 -- ARGV[6]: the windows of calendars around now, as {"day Europe/Paris": [start, ...], ...}, or ''.
 -- ARGV[7]: '', or an instant: the only request then gives back the units of one bucket that a start took at it.
+-- ARGV[8]: '', or how long the last key remembers that they were given back, in ms: it is done once.
 -- Answers: now, then for each request us: granted as of so long from now; {1, us, i, ...}: the same, and these buckets gave
 -- a permit; {0, i, us, callers}: denied by bucket i for so long, -1: until a permit returns, with the callers that it
 -- refused lately; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
@@ -194,7 +195,8 @@ end
 
 -- Gives back units that a start took at its instant.
 local function giveBack(request, at)
-  local i, units = request[7], request[8]
+  local i, units, name = request[7], request[8], (ARGV[8] or '') ~= '' and KEYS[#KEYS]
+  if name and redis.call('EXISTS', name) == 1 then return 0 end
   local bucket = load(i)
   if bucket.kind ~= 'known' then return bucket.kind == 'unknown' and {2, i} or {3} end
   -- That is refused there.
@@ -205,6 +207,7 @@ local function giveBack(request, at)
   local allowance = state.allowance
   if allowance and at >= allowance.since then allowance.units = allowance.units + units end
   bucket.changed = true
+  if name then redis.call('SET', name, '1', 'PX', ARGV[8]) end
   return 0
 end
 
