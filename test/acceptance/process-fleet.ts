@@ -43,11 +43,11 @@ export class ProcessFleet {
   readonly #store: string
 
   constructor(
-    kind: StoreKind,
+    kind: Pick<StoreKind, 'vacant'>,
     policy: Policy,
     queues: Record<string, { concurrency: number }> = { default: { concurrency: 20 } },
   ) {
-    this.#store = kind.create()
+    this.#store = kind.vacant()
     this.#policy = policy
     this.#queues = queues
     onTestFinished(async () => {

@@ -62,7 +62,7 @@ test.each(stores)('a backup taken beside the work of an engine on $name goes on 
     })
     return { plain, held, order }
   }
-  const store = kind.create()
+  const store = kind.vacant()
   const first = make()
   const engine = new Sluice({ store, tasks: [first.plain, first.held], workflows: [first.order], logger: silentLogger })
   await engine.start()

@@ -13,7 +13,7 @@ const stores = await everyStore('events of the fleet between processes')
 
 describe.each(stores)('events of the fleet on $name', (kind) => {
   test('each process that listens hears each job of the others in its order, also when another one is killed', async () => {
-    const store = kind.create()
+    const store = kind.vacant()
     const workers = [await begin(store, 'run'), await begin(store, 'run')]
     const [live, doomed] = [await begin(store, 'listen'), await begin(store, 'listen')]
     const notes = noteTask()

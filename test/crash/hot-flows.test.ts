@@ -49,7 +49,7 @@ for (const store of await everyStore('flows of four processes at one key'))
   test.each(BACKENDS)(
     `flows of four processes on ${store.name} never exceed one hot key whose budget is on %s, and none is lost`,
     async (name, backendOf) => {
-      const url = store.create()
+      const url = store.vacant()
       const backend = await backendOf()
       const folder = mkdtempSync(join(tmpdir(), 'sluice-hot-'))
       onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

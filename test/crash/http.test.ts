@@ -38,7 +38,7 @@ test.each(KINDS)(
   async (kind) => {
     const starts: Start[] = []
     const acks: Ack[] = []
-    const store = kind.create()
+    const store = kind.vacant()
     const folder = mkdtempSync(join(tmpdir(), 'sluice-crash-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const config = join(folder, 'config.json')

@@ -34,7 +34,7 @@ const LATE_SETTLES = STORES.flatMap((kind) =>
 test.each(LATE_SETTLES)(
   'a worker that was stopped past its lease settles $when, on $store: it is refused, and told so',
   async ({ kind, when }) => {
-    const fleet = new Fleet(kind.create())
+    const fleet = new Fleet(kind.vacant())
     const patient = new Patient()
     const url = await patient.observer.listen()
     const call = callTask()
@@ -73,7 +73,7 @@ test.each(LATE_SETTLES)(
 )
 
 test.each(STORES)('a handler whose lease was lost is aborted, on $name, while the job runs again', async (kind) => {
-  const fleet = new Fleet(kind.create())
+  const fleet = new Fleet(kind.vacant())
   const patient = new Patient()
   const url = await patient.observer.listen()
   const call = callTask()
@@ -98,7 +98,7 @@ test.each(STORES)('a handler whose lease was lost is aborted, on $name, while th
 })
 
 test.each(STORES)('the next start takes back a killed worker’s job at once, on $name', async (kind) => {
-  const fleet = new Fleet(kind.create())
+  const fleet = new Fleet(kind.vacant())
   const patient = new Patient()
   const url = await patient.observer.listen()
   const call = callTask()

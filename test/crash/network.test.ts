@@ -35,7 +35,7 @@ test.skipIf(!postgres)(
   `${WORKERS} processes under ${FAULTS} faults of the network: nothing lost, nothing over budget, no attempt charged for a run that never started`,
   async () => {
     const random = seededRandom(SEED)
-    const direct = postgres!.create()
+    const direct = postgres!.vacant()
     const proxy = await PostgresProxy.before(direct)
     const fleet = new Fleet(proxy.url)
     fleet.storeMayBeAway = true

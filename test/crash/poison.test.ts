@@ -17,7 +17,7 @@ const doors = ['machine', 'workflow', 'workflow in its slot', 'graph'].flatMap((
 test.each(doors)(
   'a step of a $door on $name that kills its process each time fails its flow after 3 leases, and others go on',
   async ({ store, at, door }) => {
-    const url = store.create()
+    const url = store.vacant()
     const folder = mkdtempSync(join(tmpdir(), 'sluice-poison-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const witness = join(folder, 'witness')

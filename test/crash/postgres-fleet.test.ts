@@ -90,7 +90,7 @@ test.skipIf(!INSTALLED)(
     const JOBS = 2000
     const policy = rate(200, 1)
     const cluster = await ownPostgres()
-    const fleet = new ProcessFleet({ name: 'postgres', create: () => inSchema(cluster.url, 'hot') }, policy)
+    const fleet = new ProcessFleet({ vacant: () => inSchema(cluster.url, 'hot') }, policy)
     const workers = [await fleet.start(), await fleet.start(), await fleet.start(), await fleet.start()]
     await fleet.enqueue(workers[0] as (typeof workers)[0], calls(JOBS, 'hot'))
     await fleet.started(500, 20)

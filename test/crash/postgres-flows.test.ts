@@ -30,7 +30,7 @@ test.skipIf(!postgres)(
   `${WORKERS} processes, one of which is killed ${KILLS} times: every flow ends once, every step has its time once, callbacks run, and nothing is lost`,
   async () => {
     const random = seededRandom(SEED)
-    const store = postgres?.create() ?? ''
+    const store = postgres?.vacant() ?? ''
     const fleet = new Fleet(store)
     const step = stepTask()
     const engine = fleet.engine([step])

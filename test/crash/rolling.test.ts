@@ -80,7 +80,7 @@ const PRESENT = here('../../src/exports')
 
 describe.each(stores)('a rolling upgrade on $name', (kind) => {
   test('a process of an earlier build goes on beside this one: nothing is lost, doubled or over budget', async () => {
-    const store = kind.create()
+    const store = kind.vacant()
     const doors = earlier()
     const old = new Process(doors, 'js', store)
     await old.until('ready')

@@ -17,7 +17,7 @@ const SLOTS = 4
 test.each(await everyStore('kills inside transactions'))(
   `${KILLS} processes that are killed at one of their statements on $name: no flow, step or child is lost or comes twice`,
   async (store) => {
-    const url = store.create()
+    const url = store.vacant()
     const folder = mkdtempSync(join(tmpdir(), 'sluice-statements-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const witness = join(folder, 'witness')

@@ -16,7 +16,7 @@ const FLOWS = sized(40, 300)
 test.each(await everyStore('kills of workflows'))(
   `${KILLS} kills on $name: every flow ends right, and few steps run twice`,
   async (store) => {
-    const url = store.create()
+    const url = store.vacant()
     const folder = mkdtempSync(join(tmpdir(), 'sluice-steps-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const witness = join(folder, 'witness')

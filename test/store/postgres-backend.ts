@@ -5,6 +5,7 @@ import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import type { Store } from '../../src/store/contract/store.ts'
 import { RETENTION, type StoreBackend, type StoreSettings } from '../conformance/store/backend.ts'
 import { dropSchema } from '../drop-schema.ts'
+import { createEmptying, emptySchema } from '../emptied-schema.ts'
 
 /** Where the tests find PostgreSQL. */
 export const POSTGRES_URL: string = process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test'
@@ -63,22 +64,7 @@ export function postgresBackend(name: string): StoreBackend {
 /** Makes it as it was when it was new; false where a process still uses it. */
 async function empty({ schema, pool, emptied }: Storage): Promise<boolean> {
   if (pool.idleCount < pool.totalCount) return false
-  await (emptied.by ??= createEmptying(schema, pool))
-  await pool.query({ name: 'empty', text: `SELECT "${schema}".empty_for_tests()` })
+  await (emptied.by ??= createEmptying(pool, schema))
+  await emptySchema(pool, schema)
   return true
-}
-
-/** A function that empties all tables: to list and plan them after each test would take longer. */
-async function createEmptying(schema: string, pool: Pool): Promise<void> {
-  const { rows } = await pool.query<{ name: string }>('SELECT tablename AS name FROM pg_tables WHERE schemaname = $1', [
-    schema,
-  ])
-  const emptied = rows.map(({ name }) =>
-    name === 'store'
-      ? `DELETE FROM "${schema}".store WHERE name NOT IN ('version', 'boot')`
-      : `DELETE FROM "${schema}"."${name}"`,
-  )
-  await pool.query(
-    `CREATE FUNCTION "${schema}".empty_for_tests() RETURNS void LANGUAGE plpgsql AS $$ BEGIN ${emptied.join('; ')}; END $$`,
-  )
 }
