@@ -217,7 +217,7 @@ withPostgres('the functions of PostgreSQL', () => {
   })
 
   test('the place of a job counts those of queues that have no record, as where only SQL has named them', async () => {
-    const worker = await store.join(['q'], 1e12)
+    const worker = await store.join(['q', 'waits', 'open', 'parked'], 1e12)
     const claim = (queue: string, more: Partial<ClaimRequest> = {}): Promise<Claim> =>
       store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue, slots: 9 }], ...more }))
     await store.define([{ name: 'r', policy: normalisePolicy({ rate: 1, per: '1h' }, 'r'), version: 0 }])

@@ -1,12 +1,13 @@
 import type { Contender, WaitingUnits } from '../../policy/admission/wait-order.ts'
 import type { TurnState } from '../../policy/admission/turn.ts'
+import { hasPassed, knownTasks } from '../contract/known-tasks.ts'
 import { column, type Columns, columns, numbers } from './columns.ts'
 import { heldAsWhole, LIMITED, type LimitedQueue } from './queue-limits.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get } from './sql.ts'
 import { LANE, STATE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
-import { servedQueues } from './workers.ts'
+import { liveWorkers, type LiveWorker, servedQueues } from './workers.ts'
 
 /** The first jobs of one lane: those that start before the job in question. */
 export interface LaneFront extends Readonly<TurnState> {
@@ -18,8 +19,8 @@ export interface LaneFront extends Readonly<TurnState> {
 
 /** A lane that takes turns with others. */
 export interface LaneInTurn extends Contender {
-  /** Its queue has limits of its own: while they hold it back, the others pass. */
-  readonly isOfLimitedQueue: boolean
+  /** The others may pass: limits of its queue hold it back, or only another worker lists its first task. */
+  readonly isPassed: boolean
 }
 
 /** The lanes that take turns at a bucket. */
@@ -31,10 +32,15 @@ export interface Turns {
 
 /** The columns of a lane that may take turns with others. */
 export const CONTENDER: Columns<
-  Omit<Contender, 'levels'> & { readonly state: number; readonly queue: string | number }
+  Omit<Contender, 'levels'> & {
+    readonly state: number
+    readonly queue: string | number
+    readonly passed: string | null
+  }
 > = columns({
   ...numbers('id', 'turn', 'taken', 'share', 'head', 'state'),
   queue: column<string | number>('queue'),
+  passed: column<string | null>('passed'),
 })
 
 /** The total cost of a lane's first jobs; null without jobs. A free job counts neither as a start nor as the least. */
@@ -58,23 +64,31 @@ const frontOf = (access: Access): string => `${waitingOf(access, '$3')} ORDER BY
 
 /**
  * The lanes that need this bucket and no other, with their waiting jobs by level. Lanes of a queue that is paused or that
- * no live worker serves take no turns, nor do parked ones. A store may stop after a number of lanes.
+ * no live worker serves take no turns, nor do parked ones in which each live worker has found nothing. A store may stop
+ * after a number of lanes.
  */
 export function* turnsAt(access: Access, bucket: StoredBucket, nowUs: number): Reading<Turns> {
   const levels = `SELECT priority, count(*) ${waitingOf(access, '$1')} GROUP BY priority ORDER BY priority DESC`
   const served = yield* servedQueues(access, nowUs)
+  const live = yield* liveWorkers(access, nowUs)
   const limited = yield* all<LimitedQueue>(access.db, LIMITED)
   const rows = yield* ask(() => access.lanesOf(bucket))
   const lanes: LaneInTurn[] = []
   for (const row of rows) {
-    const { state, queue: stored, ...lane } = CONTENDER.read(row)
+    const { state, queue: stored, passed, ...lane } = CONTENDER.read(row)
     const queue = access.queueName(stored)
-    if (state === LANE.parked || !served.has(queue)) continue
+    const isParked = state === LANE.parked
+    if (!served.has(queue) || (isParked && !isForSome(live, queue, passed ?? ''))) continue
     const counts = yield* all<[number, number]>(access.db, levels, lane.id)
-    const isOfLimitedQueue = heldAsWhole(limited, queue, [])
-    lanes.push({ ...lane, levels: counts.map(([priority, count]) => ({ priority, count })), isOfLimitedQueue })
+    const isPassed = isParked || heldAsWhole(limited, queue, [])
+    lanes.push({ ...lane, levels: counts.map(([priority, count]) => ({ priority, count })), isPassed })
   }
   return { lanes, areAll: rows.length === bucket.lanes }
+}
+
+/** Whether a live worker of its queue may yet find a job for it in a parked lane. */
+function isForSome(live: readonly LiveWorker[], queue: string, passed: string): boolean {
+  return live.some(({ queues, tasks }) => queues.includes(queue) && !hasPassed(passed, knownTasks(tasks ?? undefined)))
 }
 
 /** The cost of a lane's first jobs. @param free retries cost nothing. @param keptUs leaves out jobs discarded before then */

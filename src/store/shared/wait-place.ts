@@ -77,7 +77,7 @@ export function* outlookOfWaitList(
     const counts = startsBefore(those, { lane: job.lane, priority: job.priority, before })
     return those.map((each) => ({ ...each, count: counts.get(each.id) ?? 0, at: 0 }))
   }
-  const certain = lanes.filter(({ id, isOfLimitedQueue }) => id === job.lane || !isOfLimitedQueue)
+  const certain = lanes.filter(({ id, isPassed }) => id === job.lane || !isPassed)
   const found = yield* outlook(access, bucket, frontsOf(certain), job, nowUs)
   return {
     ...found,

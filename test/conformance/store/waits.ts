@@ -154,6 +154,9 @@ export function waits(backend: StoreBackend): void {
     await w.claim(claim)
     expect(await w.explain('a1')).toMatchObject({ linePosition: 1, expectedStartUs: w.us(1000), exact: true })
     expect(await w.explain('a2')).toMatchObject({ linePosition: 2, expectedStartUs: w.us(2000), exact: true })
+    // Now one lists it.
+    await w.store.join(['p'], 1e15, ['unlisted1', 'unlisted2'])
+    expect(await w.explain('a1')).toMatchObject({ linePosition: 2, expectedStartUs: w.us(1000), exact: false })
   })
 
   test('lanes whose queue has limits of its own may be passed: the start of others is a lower bound', async () => {
