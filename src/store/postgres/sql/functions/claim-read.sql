@@ -372,6 +372,7 @@ BEGIN
     'deputies',
     CASE
       WHEN cardinality(v_apart_of) > 0
+        AND EXISTS (SELECT 1 FROM sluice.lanes WHERE deputy_of IS NOT NULL)
         THEN sluice.read_deputies(reach.lined, reach.buckets, reach.lanes)
     END,
     'buckets',
