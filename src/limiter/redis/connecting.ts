@@ -69,7 +69,7 @@ export class Connecting {
   /** A failure in words that say what was expected; the client's own, where those do. */
   #told(error: Error): Error {
     if (error instanceof ConnectionTimeoutError) return this.#late()
-    if (error instanceof SocketClosedUnexpectedlyError && !this.#tls && !this.#hasConnected)
+    if (isClosing(error) && !this.#tls && !this.#hasConnected)
       return new Error('the server closed the connection. One with TLS does so: its address begins with rediss', {
         cause: error,
       })
@@ -87,6 +87,11 @@ export class Connecting {
     const tls = '. An address that begins with rediss needs a port with TLS; another port never answers'
     return new Error(`no answer within ${ATTEMPT_MS} ms${this.#tls ? tls : ''}`)
   }
+}
+
+/** The server ended the connection; one that had not read all that was sent resets it. */
+function isClosing(error: Error): boolean {
+  return error instanceof SocketClosedUnexpectedlyError || ('code' in error && error.code === 'ECONNRESET')
 }
 
 function invalid(message: string, cause: Error): SluiceError {
