@@ -34,6 +34,8 @@ const CONSTANTS = {
   by_order: BY_INDEX.replace('enable_sort = on', 'enable_sort = off'),
   // The same for the rest of a function that is `by_index`, and for those that it calls.
   in_order_from_here: `PERFORM set_config('enable_sort', 'off', true)`,
+  // A lane l as a claim reads it.
+  lane_as_read: `json_build_array(${FIELDS.LANE_READ.map((column) => `l.${column}`).join(', ')})`,
   // A subquery that the planner neither merges nor begins with: it looks up each row of the list before it.
   apart: 'OFFSET 0',
   // Joins are made as they are written, from a few rows on, by indexes.

@@ -20,46 +20,15 @@ import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import { decodeScanCursor, encodeScanCursor } from '../../src/policy/admission/scan-cursor.ts'
 import { scanLate } from '../../src/policy/admission/late-scan.ts'
 import type { Policy } from '../../src/policy/limits/policy.ts'
+import { bucketOf as bucketAtEpoch, laneOf } from './lanes.ts'
 
 function bucketOf(policy: LimitPolicy): Bucket {
-  return {
-    id: 1,
-    limit: 'r',
-    key: '',
-    policy,
-    revision: 1,
-    state: newBucket(policy, 0),
-    active: 0,
-    lanes: 1,
-    wakeAtUs: null,
-    granted: 0,
-    grantedUnits: 0,
-    changed: false,
-  }
+  return { ...bucketAtEpoch(policy), revision: 1, state: newBucket(policy, 0) }
 }
 
-function laneOf(bucket: Bucket, jobs: readonly Head[]): Lane {
-  return {
-    id: 1,
-    queue: 1,
-    bucketIds: [bucket.id],
-    buckets: [bucket],
-    state: 'open',
-    on: null,
-    deputyOf: null,
-    priority: 0,
-    turn: 0,
-    taken: 0,
-    share: 1,
-    head: 1,
-    heads: jobs.slice(0, 1),
-    next: 0,
-    loaded: 1,
-    ended: false,
-    gone: new Set(),
-    scanCursor: null,
-    changed: false,
-  }
+/** An open lane of which the first job was read. */
+function openLane(bucket: Bucket, jobs: readonly Head[]): Lane {
+  return Object.assign(laneOf(bucket), { state: 'open' as const, heads: jobs.slice(0, 1), loaded: 1 })
 }
 
 class Jobs implements HeadSource {
@@ -112,7 +81,7 @@ function followed(policy: LimitPolicy, jobs: readonly Head[], boundUs: number, t
 
 /** Whom sifting takes out of a lane that is refused at 0, in portions. */
 function sifted(bucket: Bucket, jobs: Jobs, untilUs: number, portion: number): number[] {
-  const lane = laneOf(bucket, jobs.list)
+  const lane = openLane(bucket, jobs.list)
   const late: number[] = []
   for (let ended = false; !ended;) {
     const found = scanLate(lane, { bucket, untilUs, behaviour: 'wait' }, jobs, portion, 0)
@@ -211,7 +180,7 @@ describe('sifting a lane', () => {
     charge(policy, bucket.state, 0, 1)
     const jobs = new Jobs()
     for (let i = 0; i < 10_000; i++) jobs.add(1, 0)
-    const lane = laneOf(bucket, jobs.list)
+    const lane = openLane(bucket, jobs.list)
     const refusal = { bucket, untilUs: 1000, behaviour: 'wait' } as const
     while (!scanLate(lane, refusal, jobs, 1000, 0).ended);
     expect(jobs.read).toBe(10_000)

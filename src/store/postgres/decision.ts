@@ -12,6 +12,8 @@ import { bucketOf } from './buckets.ts'
 import { columnsOf } from './columns.ts'
 import type { QueueNumbers } from './context.ts'
 import {
+  addTo,
+  deputiesAmong,
   Depths,
   grouped,
   type HeadRow,
@@ -64,7 +66,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #inOrder: ReadonlySet<number>
   /** The rows of each wait list, and of its deputies, by bucket. */
   readonly #lists = new Map<number, LaneRow[]>()
-  readonly #deputies = new Map<number, LaneRow[]>()
+  readonly #deputies: ReturnType<typeof deputiesAmong>
   readonly #deep: ReadonlySet<number>
   readonly #live: ReadonlySet<string>
   readonly #apart: ReadonlySet<string>
@@ -106,7 +108,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#line = grouped(read.line)
     this.#lined = new Set(read.lined)
     this.#inOrder = new Set(read.inOrder)
-    for (const row of rows) if (row[5] !== null) addTo(this.#deputies, row[5], row)
+    this.#deputies = deputiesAmong(rows)
     for (const [i, on] of read.lineBuckets.entries()) addTo(this.#lists, on, this.#row(read.lineLanes[i] as number))
     this.#deep = new Set(plan.lanes)
     this.#live = new Set(read.live)
@@ -239,11 +241,11 @@ export class Decision extends LanesRead implements AdmissionSource {
 
   deputyBuckets(bucket: Bucket): number[] {
     if (!this.#lined.has(bucket.id)) throw needBucket(bucket.id)
-    return (this.#deputies.get(bucket.id) ?? []).flatMap((row) => row[4] ?? [])
+    return [...(this.#deputies.get(bucket.id)?.keys() ?? [])]
   }
 
   deputies(bucket: Bucket, on: number): Lane[] {
-    return (this.#deputies.get(bucket.id) ?? []).filter((row) => row[4] === on).map(([id]) => this.#lane(id))
+    return (this.#deputies.get(bucket.id)?.get(on) ?? []).map(([id]) => this.#lane(id))
   }
 
   served(queue: number): QueueService {
@@ -386,10 +388,4 @@ export class Decision extends LanesRead implements AdmissionSource {
 /** Whether a refusal by it also concerns the jobs behind a head. */
 function goesThrough(policy: LimitPolicy | null): boolean {
   return policy !== null && (policy.onLimit !== 'wait' || policy.maxWaitUs !== null)
-}
-
-function addTo<Key, T>(lists: Map<Key, T[]>, key: Key, value: T): void {
-  const list = lists.get(key)
-  if (list) list.push(value)
-  else lists.set(key, [value])
 }

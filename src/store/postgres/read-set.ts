@@ -135,11 +135,7 @@ export type LockedStripes = readonly [names: readonly string[], more: boolean]
 /** Groups rows by their place, each group in the order of its lane. */
 export function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Place, HeadRow<Place>[]> {
   const groups = new Map<Place, HeadRow<Place>[]>()
-  for (const row of rows ?? []) {
-    const known = groups.get(row[0])
-    if (known) known.push(row)
-    else groups.set(row[0], [row])
-  }
+  for (const row of rows ?? []) addTo(groups, row[0], row)
   for (const each of groups.values()) each.sort((a, b) => b[2] - a[2] || a[1] - b[1])
   return groups
 }
@@ -236,4 +232,24 @@ export function needBucket(id: number): ReadMiss {
     depth: plan.depth + 1,
     buckets: [...plan.buckets, id],
   }))
+}
+
+/** The deputies among lanes, by the wait list that they left and then by the bucket in whose list they wait. */
+export function deputiesAmong(rows: readonly LaneRow[]): ReadonlyMap<number, ReadonlyMap<number, readonly LaneRow[]>> {
+  const lists = new Map<number, Map<number, LaneRow[]>>()
+  for (const row of rows) {
+    const [, , , , on, deputyOf] = row
+    if (on === null || deputyOf === null) continue
+    const deputies = lists.get(deputyOf) ?? new Map<number, LaneRow[]>()
+    lists.set(deputyOf, deputies)
+    addTo(deputies, on, row)
+  }
+  return lists
+}
+
+/** Adds a value to the list of a key. */
+export function addTo<Key, T>(lists: Map<Key, T[]>, key: Key, value: T): void {
+  const list = lists.get(key)
+  if (list) list.push(value)
+  else lists.set(key, [value])
 }

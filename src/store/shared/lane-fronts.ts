@@ -7,7 +7,7 @@ import { ask, type Reading } from './reading.ts'
 import { type Access, all, get } from './sql.ts'
 import { LANE, STATE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
-import { liveWorkers, type LiveWorker, servedQueues } from './workers.ts'
+import { liveWorkers, type LiveWorker, servedBy } from './workers.ts'
 
 /** The first jobs of one lane: those that start before the job in question. */
 export interface LaneFront extends Readonly<TurnState> {
@@ -69,8 +69,8 @@ const frontOf = (access: Access): string => `${waitingOf(access, '$3')} ORDER BY
  */
 export function* turnsAt(access: Access, bucket: StoredBucket, nowUs: number): Reading<Turns> {
   const levels = `SELECT priority, count(*) ${waitingOf(access, '$1')} GROUP BY priority ORDER BY priority DESC`
-  const served = yield* servedQueues(access, nowUs)
   const live = yield* liveWorkers(access, nowUs)
+  const served = yield* servedBy(access, live)
   const limited = yield* all<LimitedQueue>(access.db, LIMITED)
   const rows = yield* ask(() => access.lanesOf(bucket))
   const lanes: LaneInTurn[] = []

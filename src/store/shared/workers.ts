@@ -99,7 +99,12 @@ function pausedAmong({ db }: Pick<Access, 'db'>, queues: readonly string[]): Rea
 
 /** The queues that a live worker serves, without those that are paused. */
 export function* servedQueues({ db }: Pick<Access, 'db'>, nowUs: number): Reading<ReadonlySet<string>> {
-  const served = new Set((yield* liveWorkers({ db }, nowUs)).flatMap(({ queues }) => queues))
+  return yield* servedBy({ db }, yield* liveWorkers({ db }, nowUs))
+}
+
+/** The queues that one of these workers serves, without those that are paused. */
+export function* servedBy({ db }: Pick<Access, 'db'>, live: readonly LiveWorker[]): Reading<ReadonlySet<string>> {
+  const served = new Set(live.flatMap(({ queues }) => queues))
   for (const [queue] of yield* all<[string]>(db, 'SELECT name FROM sluice.queues WHERE paused')) served.delete(queue)
   return served
 }

@@ -38,6 +38,23 @@ export const NEW_JOB = [
 ] as const
 /** A job that a claim starts; `start` is null for one that starts at the claim's clock. */
 export const GRANT = ['seq', 'permits', 'start'] as const
+/** The columns of a lane as a claim reads it. */
+export const LANE_READ = [
+  'id',
+  'queue',
+  'buckets',
+  'state',
+  'bucket',
+  'deputy_of',
+  'priority',
+  'turn',
+  'head',
+  'over',
+  'share',
+  'taken',
+  'sieve',
+  'passed',
+] as const
 /** The fields of a lane that a claim writes; `watches` are the buckets that may drop its jobs while it waits. */
 export const LANE_ROW = [
   'id',

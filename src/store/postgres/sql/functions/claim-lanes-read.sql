@@ -38,12 +38,8 @@ CREATE OR REPLACE FUNCTION sluice.read_lanes(
 ) LANGUAGE plpgsql STABLE AS $f$
 DECLARE v_rests int[]; v_shares int[]; v_open int; v_most int;
 BEGIN
-  SELECT json_agg(
-      json_build_array(
-        l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head,
-        l.over, l.share, l.taken, l.sieve, l.passed
-      )
-    ), array_agg(l.id), array_agg(coalesce(l.base, l.key)), bool_or(l.sieve IS NOT NULL),
+  SELECT json_agg({{lane_as_read}}), array_agg(l.id), array_agg(coalesce(l.base, l.key)),
+    bool_or(l.sieve IS NOT NULL),
     array_agg(
       CASE
         WHEN l.state IN ({{lane.open}}, {{lane.parked}})
@@ -79,12 +75,7 @@ CREATE OR REPLACE FUNCTION sluice.read_deputies(
 {{by_list}} AS $f$
 BEGIN
   RETURN (
-    SELECT json_agg(
-      json_build_array(
-        l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head,
-        l.over, l.share, l.taken, l.sieve, l.passed
-      )
-    )
+    SELECT json_agg({{lane_as_read}})
     FROM sluice.lanes l
     WHERE l.deputy_of = ANY (p_lined) AND l.bucket IN (SELECT unnest(p_buckets))
       AND l.id NOT IN (SELECT unnest(p_lanes))

@@ -63,7 +63,7 @@ END $f$;
 -- The rows that a decision may need: open lanes, due buckets, the wait lists of their buckets, the
 -- buckets of those lists' lanes, and so on p_depth times. Known open lanes are not searched again.
 -- Of the lists p_lists, p_lines lanes are read in place of p_line, in the way of p_orders, and of
--- their groups p_groups as many as these say. Deputies of lists count, but for those of p_apart.
+-- their groups p_groups as many as these say. p_apart: the queues whose deputies it leaves out.
 CREATE OR REPLACE FUNCTION sluice.claim_reach(
   p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[],
   p_open int, p_line int, p_ordered int, p_short int, p_lists bigint[], p_lines int[],
